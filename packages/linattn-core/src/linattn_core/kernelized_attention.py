@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from linattn_core._chunk import parallel
+from linattn_core._attend import attend
 from linattn_core._describe import describe
-from linattn_core._recurrent import recurrent
 from linattn_core._tokens import Array, Tokens, finish, keep, prepare
 from linattn_core.checks import check_kernelized_attention, check_mapped
-from linattn_core.chunks import chunk_length, is_recurrent
 from linattn_core.dtypes import compute_dtype
 from linattn_core.feature_maps import elu_plus_one, relu
 
@@ -110,9 +108,7 @@ def kernelized_attention(
     )
 
     def form(tokens: Tokens, state: Array) -> tuple[Array, Array]:
-        if is_recurrent(execution_mode, query.shape[1]):
-            return recurrent(tokens, state)
-        return parallel(tokens, state, chunk_length(chunk_size))
+        return attend(tokens, state, execution_mode, chunk_size)
 
     final_state: KernelState | None = None
     if causal:

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from linattn_core._chunk import parallel
+from linattn_core._attend import attend
 from linattn_core._describe import describe
 from linattn_core._recurrent import recurrent
 from linattn_core._tokens import Array, finish, prepare
 from linattn_core.checks import check_linear_attention, check_linear_attention_step
-from linattn_core.chunks import chunk_length, is_recurrent
 
 
 def linear_attention(
@@ -102,10 +101,7 @@ def linear_attention(
         segment_ids=segment_ids,
         scale=scale,
     )
-    if is_recurrent(execution_mode, query.shape[1]):
-        output, final_state = recurrent(tokens, state)
-    else:
-        output, final_state = parallel(tokens, state, chunk_length(chunk_size))
+    output, final_state = attend(tokens, state, execution_mode, chunk_size)
     return finish(output, mask, value.dtype), final_state
 
 

@@ -1,0 +1,13 @@
+"""Full precision whatever the caller's framework-wide settings say."""
+
+import contextlib
+
+import torch
+
+
+def full_precision(tensor: torch.Tensor) -> contextlib.AbstractContextManager:
+    """Autocast off: it would run every matmul of the float32 computation in half precision."""
+    device = tensor.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return contextlib.nullcontext()
