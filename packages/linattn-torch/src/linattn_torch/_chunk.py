@@ -5,6 +5,8 @@ state from chunk to chunk; then all outputs are read at once. Tokens are `[N, B,
 N chunks of C.
 """
 
+from operator import index
+
 import torch
 
 from linattn_core.chunks import chunk_count
@@ -65,13 +67,23 @@ def _pass_states(
 def _split(x: Tensor, length: int) -> Tensor:
     """`[B, T, H, ...]` as `[N, B, H, C, ...]`, padded with tokens that do nothing."""
     batch, count, *rest = x.shape
-    if torch.compiler.is_exporting():
-        chunks = count // length + 2  # never 0 or 1, which an export would fix
-    else:
-        chunks = chunk_count(length, count)
-    padding = x.new_zeros(batch, chunks * length - count, *rest)
-    x = torch.cat([x, padding], dim=1).reshape(batch, chunks, length, *rest)
+    chunks = _chunks(length, count)
+    padding = (0, 0) * len(rest) + (0, chunks * length - count)
+    x = torch.nn.functional.pad(x, padding).reshape(batch, chunks, length, *rest)
     return x.movedim((1, 0, 3), (0, 1, 2))
+
+
+def _chunks(length: int, count: int) -> int:
+    """The number of chunks; traced, one that always leaves room for padding.
+
+    A trace takes a padding of 0 for a special case, and would be repeated for it. Compiled
+    programs have a fixed number of chunks, exported ones an open one that is never 0 or 1.
+    """
+    if torch.compiler.is_exporting():
+        return count // length + 2
+    if torch.compiler.is_compiling():
+        return index(count // length + 1)
+    return chunk_count(length, count)
 
 
 def _join(x: Tensor, count: int) -> Tensor:

@@ -1,0 +1,41 @@
+"""python -m linattn_spec.generate writes the fixtures; with --check it compares them instead."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from linattn_spec.fixtures import fixtures_directory
+from linattn_spec.generate.catalogue import cases
+from linattn_spec.generate.check import problems
+from linattn_spec.generate.write import BY_HAND, Files, files
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m linattn_spec.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
+    parser.add_argument("--directory", type=Path, help="default: the fixtures of this checkout")
+    options = parser.parse_args(arguments)
+    directory = options.directory or fixtures_directory()
+    generated = files(cases())
+    if options.check:
+        found = problems(directory, generated)
+        print("\n".join(found) or f"{len(generated)} files are as generated")
+        return 1 if found else 0
+    write(directory, generated)
+    print(f"{len(generated)} files, {sum(map(len, generated.values())):,} bytes in {directory}")
+    return 0
+
+
+def write(directory: Path, generated: Files) -> None:
+    """Makes `generated` the contents of the folder, what is written by hand apart."""
+    for file in directory.rglob("*"):
+        name = file.relative_to(directory).as_posix()
+        if file.is_file() and name not in generated and file.name not in BY_HAND:
+            file.unlink()
+    for path, data in generated.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

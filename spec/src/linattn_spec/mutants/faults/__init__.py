@@ -1,0 +1,1 @@
+"""The faults. Importing a file puts its mutants into the table."""

@@ -1,0 +1,90 @@
+"""Faults of chunk-parallel implementations."""
+
+import numpy as np
+
+from linattn_spec.mutants.chunk_parallel import ChunkParallel
+from linattn_spec.mutants.dissected import Dissected
+from linattn_spec.mutants.table import mutant
+
+
+def lower(between):
+    """The decays [B, H, C, C, K] from earlier tokens to later ones, 0 for the others."""
+    return np.where(np.tri(between.shape[2], dtype=bool)[..., None], between, 0)
+
+
+@mutant
+class StateLostBetweenChunks(Dissected):
+    """Every chunk starts from zeros."""
+
+    operators = Dissected.every_rule
+
+    def carry(self, state, t, chunk):
+        return np.zeros_like(state) if t and t % chunk == 0 else state
+
+
+@mutant
+class RemainderTokenDropped(Dissected):
+    """The last token is lost when T is no multiple of the chunk."""
+
+    operators = Dissected.every_rule
+
+    def forward(self, rows):
+        if rows.q.shape[2] % rows.chunk:
+            for x in (rows.q, rows.k, rows.v, rows.g, rows.beta):
+                x[:, :, -1] = 0
+        return super().forward(rows)
+
+
+@mutant
+class DecayTwiceInW(ChunkParallel):
+    """W applies the decay since the start of the chunk twice."""
+
+    def entering(self, k, since):
+        return k * since * since
+
+
+@mutant
+class FutureTokenIncluded(ChunkParallel):
+    """The causal mask inside a chunk lets through the next token."""
+
+    operators = Dissected.every_rule
+
+    def decays(self, g):
+        between, since, until = super().decays(g)
+        return np.maximum(between, np.eye(g.shape[2], k=1)[..., None]), since, until
+
+    def attending(self, scores):
+        return np.tril(scores, 1)
+
+
+@mutant
+class DecayAsDifference(ChunkParallel):
+    """Decays between tokens are differences of a float32 cumulative sum."""
+
+    def decays(self, g):
+        _, since, until = super().decays(g)
+        total = np.cumsum(g, axis=2, dtype=np.float32).astype(np.float64)
+        return lower(np.exp(total[:, :, :, None] - total[:, :, None])), since, until
+
+
+@mutant
+class DecayAsQuotient(ChunkParallel):
+    """Decays between tokens are exp(G_i) exp(-G_j) in float32."""
+
+    def decays(self, g):
+        _, since, until = super().decays(g)
+        total = np.cumsum(g, axis=2, dtype=np.float32)
+        return lower(np.exp(total)[:, :, :, None] * np.exp(-total)[:, :, None]), since, until
+
+
+@mutant
+class NeumannInverse(ChunkParallel):
+    """The triangular inverse is the product (I - L)(I + L^2)(I + L^4)... in float32."""
+
+    def inverse(self, L):
+        power = L.astype(np.float32)
+        inverse = np.eye(L.shape[-1], dtype=np.float32) - power
+        for _ in range(L.shape[-1].bit_length()):
+            power = power @ power
+            inverse = inverse + inverse @ power
+        return inverse.astype(np.float64)

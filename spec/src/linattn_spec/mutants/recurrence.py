@@ -1,0 +1,208 @@
+"""The recurrence and its reverse pass, cut into the pieces in which a fault can sit."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from linattn_spec.linear_attention import wide
+
+
+def neighbours(count, total):
+    """Which of `count` heads each of `total` heads shares: repeat."""
+    return np.arange(total) * count // total
+
+
+def read(x, state):
+    """x `[..., Dk]` @ state `[..., Dk, Dv]`."""
+    return (x[..., None, :] @ state)[..., 0, :]
+
+
+def outer(x, y):
+    return x[..., :, None] * y[..., None, :]
+
+
+class Recurrence:
+    """Token by token, (1)-(5) and (R1)-(R9).
+
+    The rows are output heads: every head that is shared is copied to its rows.
+    """
+
+    query_sharing = staticmethod(neighbours)
+    key_sharing = staticmethod(neighbours)
+
+    def gate(self, log_decay):
+        return log_decay
+
+    def rate(self, beta):
+        return beta
+
+    def masked(self, name, x, keep):
+        return np.where(keep, x, 0)
+
+    def starts(self, segment_ids, keep):
+        """Where the id differs from the token before."""
+        return np.diff(segment_ids, axis=1, prepend=segment_ids[:, :1]) != 0
+
+    def enter(self, state):
+        return state
+
+    def carry(self, state, t, chunk):
+        """The state on its way from token t - 1 to token t."""
+        return state
+
+    def decay(self, state, g):
+        return np.exp(g)[..., None] * state
+
+    def write(self, k, v, beta, decayed, state):
+        """What the delta rules write; the error is taken from the decayed state."""
+        return beta * (v - read(k, decayed))
+
+    def update(self, rows, t, decayed, write):
+        return decayed + outer(rows.k[:, :, t], write)
+
+    def reading(self, q, after, decayed):
+        return read(q, after)
+
+    def rows(self, given, scale, chunk_size, delta):
+        """One call as rows `[B, H, T, ...]`. Masked tokens are 0, a segment starts by g = -inf."""
+        tokens = {n: wide(given[n]) for n in ("query", "key", "value")}
+        B, T, Hq, Dk = tokens["query"].shape
+        Hk, Hv, Dv = tokens["key"].shape[2], tokens["value"].shape[2], tokens["value"].shape[3]
+        H = max(Hq, Hv)
+        tokens["log_decay"], tokens["beta"] = np.zeros((B, T, Hv)), np.ones((B, T, 1))
+        if "log_decay" in given:
+            tokens["log_decay"] = self.gate(wide(given["log_decay"]))
+        if "beta" in given:
+            tokens["beta"] = self.rate(wide(given["beta"]))
+        if tokens["log_decay"].ndim == 3:
+            tokens["log_decay"] = tokens["log_decay"][..., None]
+        tokens["beta"] = tokens["beta"][..., None]
+        keep = np.asarray(given.get("mask", np.ones((B, T), bool)))
+        starts = self.starts(np.asarray(given.get("segment_ids", np.zeros((B, T), int))), keep)
+        state_of = self.query_sharing(Hv, H)
+        index = {
+            "query": self.query_sharing(Hq, H),
+            "key": self.key_sharing(Hk, Hv)[state_of],
+            "value": state_of,
+            "log_decay": state_of,
+            "beta": state_of % tokens["beta"].shape[2],
+        }
+        q, k, v, g, beta = (
+            self.masked(n, x, keep[..., None, None])[:, :, index[n]].swapaxes(1, 2)
+            for n, x in tokens.items()
+        )
+        state = self.enter(wide(given.get("initial_state", np.zeros((B, Hv, Dk, Dv)))))
+        return SimpleNamespace(
+            q=q,
+            k=k,
+            v=v,
+            g=np.where(starts[:, None, :, None], -np.inf, g),
+            beta=beta,
+            state=state[:, state_of],
+            scale=scale,
+            chunk=chunk_size,
+            dtype=given["value"].dtype,
+            delta=delta,
+            keep=keep[:, None],
+            segment=np.cumsum(starts, axis=1),
+            live=lambda x: np.where(keep[:, None, :, None], x, 0),
+            live_tokens=lambda x: np.where(keep[..., None, None], x, 0),
+            index=index,
+            first=np.unique(state_of, return_index=True)[1],
+            states=Hv,
+        )
+
+    def forward(self, rows):
+        output, state, _ = self.scan(rows)
+        return output, state
+
+    def scan(self, rows):
+        state, outputs, tape = rows.state, np.zeros(rows.q.shape[:3] + rows.v.shape[3:]), []
+        for t in range(rows.q.shape[2]):
+            q, k, v, g, beta = (x[:, :, t] for x in (rows.q, rows.k, rows.v, rows.g, rows.beta))
+            state = self.carry(state, t, rows.chunk)
+            decayed = self.decay(state, g)
+            write = self.write(k, v, beta, decayed, state) if rows.delta else v
+            after = self.update(rows, t, decayed, write)
+            outputs[:, :, t] = rows.scale * self.reading(q, after, decayed)
+            tape.append((state, decayed, write, after))
+            state = after
+        return outputs, state, tape
+
+    def whole_segment(self, rows):
+        return (rows.q @ rows.k.swapaxes(2, 3) * self.same_segment(rows)) @ rows.v
+
+    def same_segment(self, rows):
+        return (rows.segment[:, :, None] == rows.segment[:, None, :])[:, None]
+
+    # The reverse pass, from the gradients of the results to those of the inputs.
+
+    def gradients(self, rows, given, d_output, d_state, causal=True):
+        ds = np.zeros_like(rows.state)
+        if d_state is not None:
+            ds[:, rows.first] = wide(d_state)
+        do = np.zeros(rows.q.shape[:3] + rows.v.shape[3:])
+        if d_output is not None:
+            do = rows.live(wide(d_output).swapaxes(1, 2))
+        d = self.backward(rows, do, ds) if causal else self.whole_segment_backward(rows, do)
+        d.k = d.k_write + d.k_error
+        gradient = {}
+        for name, x in dict(query=d.q, key=d.k, value=d.v, log_decay=d.g, beta=d.beta).items():
+            if name in given:
+                shape = given[name].shape
+                heads = self.shared(rows.live(x), rows.index[name], shape[2])
+                gradient[name] = heads.swapaxes(1, 2).reshape(shape)
+        gradient["initial_state"] = self.shared(d.state, rows.index["value"], rows.states)
+        return gradient
+
+    def shared(self, x, index, heads):
+        """Sums the rows that share a head."""
+        total = np.zeros((x.shape[0], heads) + x.shape[2:])
+        np.add.at(total, (slice(None), index), x)
+        return total
+
+    def backward(self, rows, do, ds):
+        _, _, tape = Recurrence.scan(self, rows)
+        d = SimpleNamespace(
+            **{n: np.zeros_like(getattr(rows, n)) for n in ("q", "v", "g", "beta")},
+            k_write=np.zeros_like(rows.k),
+            k_error=np.zeros_like(rows.k),
+        )
+        for t in reversed(range(len(tape))):
+            state, decayed, write, after = tape[t]
+            q, k, v, g, beta = (x[:, :, t] for x in (rows.q, rows.k, rows.v, rows.g, rows.beta))
+            d.q[:, :, t] = rows.scale * read(do[:, :, t], after.swapaxes(2, 3))
+            ds = ds + rows.scale * outer(q, do[:, :, t])
+            d.k_write[:, :, t] = read(write, ds.swapaxes(2, 3))
+            d_write = read(k, ds)
+            if rows.delta:
+                error = v - read(k, decayed)
+                d.beta[:, :, t] = np.sum(error * d_write, axis=-1, keepdims=True)
+                d_write = beta * d_write
+                d.k_error[:, :, t] = -read(d_write, decayed.swapaxes(2, 3))
+                ds = ds - outer(k, d_write)
+            d.v[:, :, t] = d_write
+            slope = np.exp(g) * np.sum(state * ds, axis=-1)
+            d.g[:, :, t] = slope if g.shape[-1] > 1 else slope.sum(-1, keepdims=True)
+            ds = self.reverse(np.exp(g)[..., None] * ds, ds, t, rows)
+        d.state = ds
+        return d
+
+    def reverse(self, before, after, t, rows):
+        """The state's gradient on its way from token t to token t - 1."""
+        return before
+
+    def whole_segment_backward(self, rows, do):
+        same = self.same_segment(rows)
+        scores = rows.q @ rows.k.swapaxes(2, 3) * same
+        d_scores = do @ rows.v.swapaxes(2, 3) * same
+        k_write = d_scores.swapaxes(2, 3) @ rows.q
+        return SimpleNamespace(
+            q=d_scores @ rows.k,
+            k_write=k_write,
+            k_error=np.zeros_like(k_write),
+            v=scores.swapaxes(2, 3) @ do,
+            g=np.zeros_like(rows.g),
+            beta=np.zeros_like(rows.beta),
+            state=np.zeros_like(rows.state),
+        )

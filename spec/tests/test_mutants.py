@@ -1,0 +1,56 @@
+"""The fixtures catch every planted fault, and nothing but the fault."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from linattn_spec.conformance import check_case
+from linattn_spec.fixtures import load_cases
+from linattn_spec.mutants import MUTANTS, ChunkParallel, Dissected, kill_table
+
+CASES = load_cases()
+VALUE_CASES = [case for case in CASES if case.error is None]
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.fixture(scope="module")
+def kills():
+    return kill_table(CASES)
+
+
+@pytest.mark.parametrize("unmutated", [Dissected(), ChunkParallel()], ids=["tokens", "chunks"])
+def test_the_implementation_that_is_mutated_passes_every_value_case(unmutated):
+    assert VALUE_CASES
+    for case in VALUE_CASES:
+        check_case(case, unmutated)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_at_least_two_cases_kill_the_mutant(mutant, kills):
+    assert len(kills[mutant]) >= 2, f"{MUTANTS[mutant][0]} Killed by {kills[mutant]}."
+
+
+def test_there_are_at_least_twenty_mutants_with_a_fault_of_their_own():
+    assert len(MUTANTS) >= 20
+    assert len({fault for fault, _ in MUTANTS.values()}) == len(MUTANTS)
+
+
+def test_every_operator_has_a_mutant():
+    operators = {name for _, adapter in MUTANTS.values() for name in adapter.operators}
+    assert operators == {case.operator for case in VALUE_CASES}
+
+
+def test_the_readme_lists_the_mutants_and_how_many_cases_kill_each(kills):
+    listed = {
+        name: (fault, int(count))
+        for name, fault, count in re.findall(
+            r"^\| (\S+) \| (.+) \| (\d+) \|$", README.read_text(), re.M
+        )
+    }
+    assert {name: fault for name, (fault, _) in listed.items()} == {
+        name: fault for name, (fault, _) in MUTANTS.items()
+    }
+    for name, (_, count) in listed.items():
+        # A case at the edge of its tolerance may fall either way on another machine.
+        assert count == pytest.approx(len(kills[name]), abs=1, rel=0.02), name
