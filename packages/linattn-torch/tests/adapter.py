@@ -1,9 +1,10 @@
 """The conformance adapter: NumPy in, the torch operator called by name, NumPy out."""
 
-import linattn_torch
 import ml_dtypes
 import numpy as np
 import torch
+
+import linattn_torch
 
 EXECUTION_MODES = ("parallel", "recurrent")
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 from adapter import EXECUTION_MODES, adapter
+
 from linattn_spec.conformance import check_case
 from linattn_spec.fixtures import load_cases
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 from adapter import adapter
+
 from linattn_spec.invariants import Invariants
 
 

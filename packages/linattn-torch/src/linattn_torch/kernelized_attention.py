@@ -108,8 +108,10 @@ def _join_state(state: KernelState, dtype: torch.dtype) -> Tensor:
 
 def _read_all(tokens: Tokens) -> Tensor:
     """Every query reads the sum over the whole sequence (equations (13)-(14))."""
+    batch, count, heads, group, width = tokens.query.shape
     state = tokens.key.permute(0, 2, 3, 1) @ tokens.value.transpose(1, 2)
-    return tokens.query @ state[:, None]
+    rows = tokens.query.transpose(1, 2).reshape(batch, heads, count * group, width)
+    return (rows @ state).reshape(batch, heads, count, group, state.shape[-1]).transpose(1, 2)
 
 
 def _read_segments(tokens: Tokens, starts: Tensor, state: Tensor, form: Form) -> Tensor:
