@@ -1,6 +1,6 @@
-"""What the checks in checks.py are made of: one argument, one property, one error text."""
+"""What the checks in checks.py are made of: one tensor, one property, one error text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from linattn_core.dtypes import is_floating, is_integer
@@ -9,48 +9,6 @@ Shape = tuple[int | None, ...]
 Describe = Callable[[Any], tuple[Shape, str] | None]
 # Axis letter -> its size, and the name and shape of the argument that it was first seen in.
 Axes = dict[str, tuple[int, str, Shape]]
-
-
-def check_choice(name: str, given: Any, choices: Sequence[str], or_else: str = "") -> None:
-    if not isinstance(given, str) or given not in choices:
-        names = ", ".join(f"'{c}'" for c in choices)
-        raise ValueError(f"{name} must be one of {names}{or_else}, got {given!r}")
-
-
-def check_flag(name: str, given: Any) -> None:
-    if not isinstance(given, bool):
-        raise TypeError(f"{name} must be True or False, got {given!r}")
-
-
-def check_chunk_size(chunk_size: Any) -> None:
-    if not is_integer_argument(chunk_size):
-        raise TypeError(f"chunk_size must be an integer >= 1, got {chunk_size!r}")
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be an integer >= 1, got {chunk_size!r}")
-
-
-def check_epsilon(epsilon: Any) -> None:
-    if not is_number(epsilon):
-        raise TypeError(f"epsilon must be a number >= 0, got {epsilon!r}")
-    if isinstance(epsilon, (int, float)) and epsilon < 0:
-        raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
-
-
-def is_integer_argument(x: Any) -> bool:
-    """A Python or NumPy integer; a bool is not one."""
-    return hasattr(x, "__index__") and not isinstance(x, bool) and getattr(x, "shape", ()) == ()
-
-
-def is_number(x: Any) -> bool:
-    """A Python number, or a scalar of NumPy or of the framework, traced or not."""
-    if isinstance(x, (bool, str)):
-        return False
-    return isinstance(x, (int, float)) or getattr(x, "shape", None) == ()
-
-
-def check_scale(scale: Any) -> None:
-    if scale is not None and not is_number(scale):
-        raise TypeError(f"scale must be a number or None, got {scale!r}")
 
 
 def check_gates(
@@ -141,7 +99,9 @@ def check_state(describe: Describe, name: str, state: Any, axes: Axes) -> None:
     bind(name, shape, ("B", "Hv", "Dk", "Dv"), axes)
 
 
-def check_kernel_state(describe: Describe, state: Any, axes: Axes, use_normalizer: bool) -> None:
+def check_kernel_state(
+    describe: Describe, name: str, state: Any, axes: Axes, use_normalizer: bool
+) -> None:
     parts: tuple[tuple[str, ...], ...]
     if use_normalizer:
         parts = (("B", "Hv", "Dk", "Dv"), ("B", "Hv", "Dk"))
@@ -150,12 +110,12 @@ def check_kernel_state(describe: Describe, state: Any, axes: Axes, use_normalize
         parts = (("B", "Hv", "Dk", "Dv"),)
         wanted = "(key_value_state,) with shape [B, Hv, Dk, Dv]"
     if not isinstance(state, (tuple, list)) or len(state) != len(parts):
-        raise ValueError(f"initial_state must be {wanted}, got {what(describe, state)}")
+        raise ValueError(f"{name} must be {wanted}, got {what(describe, state)}")
     for part, letters in zip(state, parts, strict=True):
         if describe(part) is None:
-            raise ValueError(f"initial_state must be {wanted}, got {what(describe, state)}")
-        shape = check_floating(describe, "initial_state", part)
-        bind("initial_state", shape, letters, axes, wanted, verb="be")
+            raise ValueError(f"{name} must be {wanted}, got {what(describe, state)}")
+        shape = check_floating(describe, name, part)
+        bind(name, shape, letters, axes, wanted, verb="be")
 
 
 def check_mask(describe: Describe, mask: Any, axes: Axes) -> None:
@@ -238,13 +198,6 @@ def bind_packed(
     bind(name, (*shape[:2], size), ("B", "T", width), axes, letters, given=shape)
 
 
-def heads_error(q_num_heads: Any, kv_num_heads: Any) -> ValueError:
-    return ValueError(
-        "q_num_heads must be a positive multiple of kv_num_heads, "
-        f"got q_num_heads = {q_num_heads!r} and kv_num_heads = {kv_num_heads!r}"
-    )
-
-
 def what(describe: Describe, x: Any) -> str:
     """What was given, in a few words: a shape, a tuple's length, or a type."""
     described = describe(x)
@@ -261,7 +214,3 @@ def spell(letters: tuple[str, ...]) -> str:
 
 def sizes(shape: Shape) -> str:
     return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
-
-
-def spell_choices(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"

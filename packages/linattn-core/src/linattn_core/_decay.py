@@ -38,12 +38,22 @@ def decayed_products(
     return _per_key(rows, key, log_decay)
 
 
+def decay_state(state: Array, log_decay: Array) -> Array:
+    """exp(log_decay) * state, for a state `[..., K, Dv]` that decays `[..., K]` at every token.
+
+    exp of a weak decay is a number just below 1 whose rounding is the same at every token, and adds
+    up over thousands of them; what is lost, 1 - exp, is a small number that can be exact.
+    """
+    weak = log_decay > -0.5
+    kept = weak.astype(state.dtype)
+    lost = np.where(weak, np.expm1(np.where(weak, log_decay, 0)), np.exp(log_decay))
+    return kept[..., None] * state + lost[..., None] * state
+
+
 def _per_head(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
     """One decay for the whole key: the plain products times exp of the segment sums."""
     length = key.shape[-2]
-    # Column j sums what comes after token j - 1, column 0 everything: [..., C, C + 1].
-    after = np.arange(length)[:, None] >= np.arange(length + 1)
-    sums = np.cumsum(np.where(after, log_decay, 0), axis=-2)
+    sums, _ = segment_sums(log_decay)
     # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
     factors = np.exp(np.where(_causal(length), sums[..., 1:], -np.inf))
     decays = Decays(
@@ -52,6 +62,16 @@ def _per_head(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]
         whole=np.exp(sums[..., -1, :1]),
     )
     return _products(rows, key) * factors[..., None, :], decays
+
+
+def segment_sums(log_decay: Array) -> tuple[Array, Array]:
+    """`[..., C, C + 1]`: row i, column j sums the log decays of tokens j to i, 0 for j > i.
+
+    Also which token t is in column j: `[C, C + 1]`, t >= j.
+    """
+    length = log_decay.shape[-2]
+    after = np.arange(length)[:, None] >= np.arange(length + 1)
+    return np.cumsum(np.where(after, log_decay, 0), axis=-2), after
 
 
 def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:

@@ -14,10 +14,11 @@ def solve_unit_lower(strict: Array, right: Array) -> Array:
     Blocked forward substitution: as accurate as a triangular solve also for nearly parallel
     keys, where the doubling product (I - L)(I + L^2)(I + L^4)... loses every digit.
     """
-    return _inverse(strict) @ right
+    return invert_unit_lower(strict) @ right
 
 
-def _inverse(strict: Array) -> Array:
+def invert_unit_lower(strict: Array) -> Array:
+    """(I + strict)^-1 as a matrix, for who needs its transpose too."""
     *lead, length, _ = strict.shape
     size = min(BLOCK, length)
     inverse = _inverse_by_rows(_diagonal_blocks(strict, size))

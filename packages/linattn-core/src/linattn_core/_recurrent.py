@@ -4,6 +4,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from linattn_core._decay import decay_state
 from linattn_core._tokens import Array, Tokens
 
 
@@ -19,7 +20,7 @@ def recurrent(tokens: Tokens, state: Array) -> tuple[Array, Array]:
 def step(token: Tokens, state: Array) -> tuple[Array, Array]:
     """One token, the arrays of `token` without their time axis: the output and the new state."""
     if token.log_decay is not None:
-        state = np.exp(token.log_decay)[..., None] * state
+        state = decay_state(state, token.log_decay)
     write = token.value
     if token.beta is not None:
         write = token.beta * (write - (token.key[..., None, :] @ state)[..., 0, :])

@@ -64,14 +64,14 @@ def prepare(
     key = repeat_heads(keep(mask, key.astype(dtype)), heads)
     value = keep(mask, value.astype(dtype))
     if log_decay is not None:
-        log_decay = keep(mask, log_decay.astype(dtype))
+        log_decay = keep(mask, log_decay).astype(dtype)
         log_decay = log_decay[..., None] if log_decay.ndim == 3 else log_decay
     if segment_ids is not None:
         if log_decay is None:
             log_decay = np.zeros((batch, tokens, heads, 1), dtype)
         log_decay = np.where(starts(segment_ids)[..., None, None], dtype.type(-np.inf), log_decay)
     if beta is not None:
-        beta = keep(mask, beta.astype(dtype))
+        beta = keep(mask, beta).astype(dtype)
         beta = np.broadcast_to(beta, (batch, tokens, heads))[..., None]
     if initial_state is None:
         state = np.zeros((batch, heads, key_width, value_width), dtype)

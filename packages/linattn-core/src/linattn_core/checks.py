@@ -14,10 +14,6 @@ from linattn_core._arguments import (
     bind,
     bind_packed,
     check_beta,
-    check_choice,
-    check_chunk_size,
-    check_epsilon,
-    check_flag,
     check_floating,
     check_gates,
     check_heads,
@@ -25,14 +21,20 @@ from linattn_core._arguments import (
     check_log_decay,
     check_mask,
     check_same_dtype,
-    check_scale,
     check_segment_ids,
     check_state,
+    tensor,
+    what,
+)
+from linattn_core._options import (
+    check_choice,
+    check_chunk_size,
+    check_epsilon,
+    check_flag,
+    check_scale,
     heads_error,
     is_integer_argument,
     spell_choices,
-    tensor,
-    what,
 )
 from linattn_core.chunks import EXECUTION_MODES, UPDATE_RULES
 
@@ -138,7 +140,7 @@ def check_kernelized_attention(
     elif initial_state is not None:
         if callable(feature_map):
             axes.pop("Dk", None)  # the map may change it: check_mapped sees the result
-        check_kernel_state(describe, initial_state, axes, use_normalizer)
+        check_kernel_state(describe, "initial_state", initial_state, axes, use_normalizer)
 
 
 def check_mapped(

@@ -13,7 +13,7 @@ def chunk_length(chunk_size: int) -> int:
     The halving form of the decay products needs a power of two. The length does not depend on
     T, so that a padded sequence is computed exactly as the same sequence without its padding.
     """
-    return 1 << (min(chunk_size, LONGEST_CHUNK).bit_length() - 1)
+    return 1 << (int(min(chunk_size, LONGEST_CHUNK)).bit_length() - 1)
 
 
 def chunk_count(length: int, tokens: int) -> int:

@@ -92,6 +92,8 @@ def kernelized_attention(
     mapped_key = phi(keep(mask, key.astype(dtype)))
     if not isinstance(feature_map, str):
         check_mapped(describe, query, key, mapped_query, mapped_key, initial_state)
+        # A callable may widen, as NumPy does by itself where it meets a float64 scalar.
+        mapped_query, mapped_key = mapped_query.astype(dtype), mapped_key.astype(dtype)
     value = value.astype(dtype)
     if use_normalizer:
         value = np.concatenate([value, np.ones_like(value[..., :1])], axis=-1)
@@ -145,8 +147,8 @@ def _join_state(state: KernelState, dtype: Any) -> Array:
 
 def _read_all(tokens: Tokens) -> Array:
     """Every query reads the sum over the whole sequence (equations (13)-(14))."""
-    state = np.einsum("bthk,bthv->bhkv", tokens.key, tokens.value)
-    read: Array = np.einsum("bthrk,bhkv->bthrv", tokens.query, state)
+    state = tokens.key.transpose(0, 2, 3, 1) @ tokens.value.swapaxes(1, 2)
+    read: Array = tokens.query @ state[:, None]
     return read
 
 
@@ -157,16 +159,20 @@ def _read_segments(tokens: Tokens, starts: Array, state: Array, form: Form) -> A
     the token after it wrote, and nothing at the end of a segment.
     """
     up_to, _ = form(tokens, state)
+    after, _ = form(_after_each(tokens, starts).map(lambda x: x[:, ::-1]), state)
+    return up_to + after[:, ::-1]
+
+
+def _after_each(tokens: Tokens, starts: Array) -> Tokens:
+    """Every query with the key and value after it, nothing at the end of a segment."""
     ends = _next(starts)
-    after_each = Tokens(
+    return Tokens(
         query=tokens.query,
         key=np.where(ends == 0, _next(tokens.key), 0),
         value=np.where(ends == 0, _next(tokens.value), 0),
         log_decay=ends,
         beta=None,
     )
-    after, _ = form(after_each.map(lambda x: x[:, ::-1]), state)
-    return up_to + after[:, ::-1]
 
 
 def _next(x: Array) -> Array:

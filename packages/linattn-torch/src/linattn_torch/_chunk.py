@@ -1,11 +1,12 @@
 """The chunk-parallel form: one core for the four rules, with and without decay and delta.
 
-Inside the chunks everything is computed for all chunks at once; one serial pass hands the
-state from chunk to chunk; then all outputs are read at once. Tokens are `[N, B, H, C, ...]`:
+All chunks are prepared at once, without their states; one serial pass hands the state from chunk
+to chunk ("linear" only sums); then all chunks are read at once. Tokens are `[N, B, H, C, ...]`:
 N chunks of C.
 """
 
 from operator import index
+from typing import NamedTuple
 
 import torch
 
@@ -19,7 +20,29 @@ from linattn_torch._tokens import Tensor, Tokens
 def parallel(tokens: Tokens, state: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """The output `[B, T, H, R, Dv]` and the state after the last token, in chunks of `length`."""
     count = tokens.key.shape[1]
-    query, key, value, log_decay, beta = tokens.map(lambda x: _split(x, length))
+    chunk = _prepare(tokens.map(lambda x: _split(x, length)))
+    if tokens.beta is None and tokens.log_decay is None:
+        # "linear": nothing is undone, so the states are sums; no loop.
+        sums = torch.cumsum(torch.cat([state[None], chunk.to_end.mT @ chunk.value]), dim=0)
+        states, final_state = sums[:-1], sums[-1]
+    else:
+        final_state, states = scan(_pass_state, state, chunk)
+    return _join(_read(chunk, states, _written(chunk, states)), count), final_state
+
+
+class _Chunk(NamedTuple):
+    """A chunk of C tokens, R query heads per state head, before its state is known."""
+
+    started: Tensor  # [..., C, R, Dk]: the queries, decayed from the chunk's start
+    reads: Tensor  # [..., C, R, C]: what each query reads of what each token writes
+    to_end: Tensor  # [..., C, Dk]: the keys, decayed to the chunk's end
+    value: Tensor  # [..., C, Dv]
+    erased: Tensor | None  # [..., C, Dk]: value - erased @ state is written
+    whole: Tensor | None  # [..., K]: the decay over the chunk
+
+
+def _prepare(tokens: Tokens) -> _Chunk:
+    query, key, value, log_decay, beta = tokens
     group = query.shape[-2]
 
     rows = query if beta is None else torch.cat([query, key[..., None, :]], dim=-2)
@@ -35,33 +58,24 @@ def parallel(tokens: Tokens, state: Tensor, length: int) -> tuple[Tensor, Tensor
         strict = torch.tril(beta * products[..., group, :], -1)
         solved = solve_unit_lower(strict, beta * torch.cat([value, from_start], dim=-1))
         value, erased = torch.split(solved, [value.shape[-1], key.shape[-1]], dim=-1)
-
-    whole = None if decays is None else decays.whole
-    states, final_state = _pass_states(value, erased, to_end, whole, state)
-    written = value if erased is None else value - erased @ states
-    output = _rows(started) @ states + _rows(reads) @ written
-    return _join(output.reshape(*query.shape[:-1], state.shape[-1]), count), final_state
+    return _Chunk(started, reads, to_end, value, erased, None if decays is None else decays.whole)
 
 
-def _pass_states(
-    value: Tensor, erased: Tensor | None, to_end: Tensor, whole: Tensor | None, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The state before every chunk `[N, B, H, Dk, Dv]`, and after the last one."""
-    to_end = to_end.mT
-    if erased is None and whole is None:
-        # "linear": nothing is undone, so the states are sums; no loop.
-        sums = torch.cumsum(torch.cat([state[None], to_end @ value]), dim=0)
-        return sums[:-1], sums[-1]
+def _written(chunk: _Chunk, state: Tensor) -> Tensor:
+    """What the tokens of a chunk that starts from `state` write at their keys `[..., C, Dv]`."""
+    return chunk.value if chunk.erased is None else chunk.value - chunk.erased @ state
 
-    def body(state, step):
-        value, to_end, *rest = step
-        written = value if erased is None else value - rest[0] @ state
-        kept = state if whole is None else rest[-1][..., None] * state
-        return kept + to_end @ written, state.clone()
 
-    sequences = [x for x in (value, to_end, erased, whole) if x is not None]
-    final_state, states = scan(body, state, sequences)
-    return states, final_state
+def _read(chunk: _Chunk, state: Tensor, written: Tensor) -> Tensor:
+    """The output `[..., C, R, Dv]` of a chunk that starts from `state`."""
+    output = _rows(chunk.started) @ state + _rows(chunk.reads) @ written
+    return output.reshape(*chunk.started.shape[:-1], state.shape[-1])
+
+
+def _pass_state(state: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
+    """The state after a chunk, and the one before it."""
+    kept = state if chunk.whole is None else chunk.whole[..., None] * state
+    return kept + chunk.to_end.mT @ _written(chunk, state), state
 
 
 def _split(x: Tensor, length: int) -> Tensor:

@@ -39,6 +39,18 @@ def decayed_products(
     return _per_key(rows, key, log_decay)
 
 
+def decay_state(state: Tensor, log_decay: Tensor) -> Tensor:
+    """exp(log_decay) * state, for a state `[..., K, Dv]` that decays `[..., K]` at every token.
+
+    exp of a weak decay is a number just below 1 whose rounding is the same at every token, and adds
+    up over thousands of them; what is lost, 1 - exp, is a small number that can be exact.
+    """
+    weak = log_decay > -0.5
+    kept = weak.to(state.dtype)
+    lost = torch.where(weak, torch.expm1(torch.where(weak, log_decay, 0)), torch.exp(log_decay))
+    return kept[..., None] * state + lost[..., None] * state
+
+
 def _per_head(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Decays]:
     """One decay for the whole key: the plain products times exp of the segment sums."""
     length = key.shape[-2]

@@ -63,14 +63,14 @@ def prepare(
     key = repeat_heads(keep(mask, key.to(dtype)), heads)
     value = keep(mask, value.to(dtype))
     if log_decay is not None:
-        log_decay = keep(mask, log_decay.to(dtype))
+        log_decay = keep(mask, log_decay).to(dtype)
         log_decay = log_decay[..., None] if log_decay.ndim == 3 else log_decay
     if segment_ids is not None:
         if log_decay is None:
             log_decay = value.new_zeros(batch, tokens, heads, 1)
         log_decay = torch.where(starts(segment_ids)[..., None, None], -torch.inf, log_decay)
     if beta is not None:
-        beta = keep(mask, beta.to(dtype))
+        beta = keep(mask, beta).to(dtype)
         beta = beta.expand(batch, tokens, heads)[..., None]
     if initial_state is None:
         state = value.new_zeros(batch, heads, key_width, value_width)

@@ -55,6 +55,7 @@ def kernelized_attention(
     mapped_key = phi(keep(mask, key.to(dtype)))
     if not isinstance(feature_map, str):
         check_mapped(describe, query, key, mapped_query, mapped_key, initial_state)
+        mapped_query, mapped_key = mapped_query.to(dtype), mapped_key.to(dtype)
     value = value.to(dtype)
     if use_normalizer:
         value = torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
