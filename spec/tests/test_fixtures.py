@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
@@ -134,7 +135,7 @@ def test_a_refused_case_holds_inputs_and_an_error_only():
         text = re.search("^Refused: (.*)", case.summary, re.DOTALL)[1]
         assert re.search(case.error[1], text), case.id
         assert not re.search(case.error[1], f"{text}0"), case.id
-    assert len(refused) >= 80
+    assert len(refused) >= 130
 
 
 def test_cotangents_are_exact_in_every_dtype():
@@ -211,6 +212,24 @@ def test_every_rule_has_every_length_around_a_chunk_and_every_dtype(rule):
     assert {case.dtype for case in cases} == set(VALUE)
     lengths = {c.inputs["query"].shape[1] for c in cases if c.arguments["chunk_size"] == 4}
     assert lengths >= {0, 1, 3, 4, 5, 11}
+
+
+def test_every_ratio_of_query_heads_to_value_heads_is_there():
+    heads = [
+        (case.inputs["query"].shape[2], case.inputs["value"].shape[2])
+        for case in VALUE_CASES
+        if case.operator == "linear_attention"
+    ]
+    assert {Fraction(*pair) for pair in heads} >= {1, 2, 4, 8, Fraction(1, 3)}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rule", ["delta", "gated_delta"])
+@pytest.mark.parametrize("keys", ["non-negative", "near-identical", "repeated-beta-1-9"])
+def test_every_kind_of_keys_is_there_over_a_whole_chunk(keys, rule, dtype):
+    id = f"linear-attention-{rule.replace('_', '-')}-keys-{keys}-{dtype}"
+    (case,) = [case for case in VALUE_CASES if case.id == id]
+    assert case.inputs["key"].shape[1] > case.arguments["chunk_size"] == 64
 
 
 def result_dtype(case, name):

@@ -4,12 +4,18 @@ For an analytic f, imag(f(x + ih)) / h is f'(x) to rounding once h * h underflow
 independent check of the reverse recurrence: it knows only the forward definition.
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
+
+from linattn_spec.arrays import Array, Arrays
 
 STEP = 1e-200
 
 
-def complex_step_vjp(function, inputs, cotangents):
+def complex_step_vjp(
+    function: Callable[..., Sequence[Array]], inputs: Arrays, cotangents: Sequence[Array]
+) -> Arrays:
     """The gradient of the cotangent-weighted sum of `function(**inputs)`, one element at a time.
 
     Args:

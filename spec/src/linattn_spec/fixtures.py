@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from linattn_spec.arrays import Array, Arrays
 from linattn_spec.safetensors_format import FixtureError, decode
 
 __all__ = ["Array", "Arrays", "Case", "FixtureError", "fixtures_directory", "load_cases"]
-
-
-Array = npt.NDArray[Any]
-Arrays = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)

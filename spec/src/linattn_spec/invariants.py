@@ -10,99 +10,29 @@ example is a kind of gates, a dtype, one of two shape families and a seed, tried
 that a compiled framework compiles a few programs only.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from linattn_spec.arrays import Array, Arrays
+from linattn_spec.conformance import Adapter
 from linattn_spec.linear_attention import UPDATE_RULES as RULES
+from linattn_spec.problems import FAMILIES, KERNEL, Inputs, Problem
 from linattn_spec.tolerances import VALUE
 
-KERNEL = "kernelized"
 # Two results are compared, and each may be off by what the table allows it.
 TOLERANCE = {dtype: 2 * VALUE[dtype] for dtype in ("float64", "float32")}
-CHUNK = 4
+
+Property = Callable[[Any, Problem], None]
 
 
-@dataclass(frozen=True)
-class Family:
-    """One set of sizes, all different where the heads allow it, and how its tokens are divided."""
-
-    B: int
-    T: int
-    Hq: int
-    Hk: int
-    Hv: int
-    Dk: int
-    Dv: int
-    segments: tuple[int, ...]
-    real: int
-
-    @property
-    def groups(self):
-        """Neighbouring heads that share nothing with the others."""
-        return min(self.Hq, self.Hk)
-
-
-FAMILIES = (
-    Family(B=2, T=7, Hq=6, Hk=3, Hv=3, Dk=4, Dv=5, segments=(3, 4), real=5),
-    Family(B=3, T=9, Hq=2, Hk=2, Hv=4, Dk=6, Dv=5, segments=(4, 1, 4), real=6),
-)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One call. `inputs` follows from the other fields."""
-
-    rule: str
-    gates: str
-    vector: bool
-    dtype: str
-    family: Family
-    seed: int
-
-    @property
-    def operator(self):
-        return "kernelized_attention" if self.rule == KERNEL else "linear_attention"
-
-    @property
-    def arguments(self):
-        rule = {"causal": True} if self.rule == KERNEL else {"update_rule": self.rule}
-        return rule | {"chunk_size": CHUNK}
-
-    def inputs(self, seed=0):
-        """Tokens and a state; another `seed` gives other values in the same shapes."""
-        f, rng = self.family, np.random.default_rng((self.seed, seed))
-        inputs = {
-            "query": rng.normal(size=(f.B, f.T, f.Hq, f.Dk)),
-            "key": rng.normal(size=(f.B, f.T, f.Hk, f.Dk)),
-            "value": rng.normal(size=(f.B, f.T, f.Hv, f.Dv)),
-        }
-        if "gated" in self.rule:
-            shape = (f.B, f.T, f.Hv) + ((f.Dk,) if self.vector else ())
-            inputs["log_decay"] = self._log_decay(rng, shape)
-        if "delta" in self.rule:
-            inputs["beta"] = rng.uniform(0, 2, size=(f.B, f.T, f.Hv))
-            length = np.linalg.norm(inputs["key"], axis=-1, keepdims=True)
-            inputs["key"] /= length * 1.0001  # beta * |k|^2 stays <= 2 in float32 too
-        inputs = {n: x.astype(self.dtype) for n, x in inputs.items()}
-        state = rng.normal(size=(f.B, f.Hv, f.Dk, f.Dv)).astype(self.dtype)
-        if self.rule == KERNEL:
-            keys = rng.uniform(1, 2, size=(f.B, f.Hv, f.Dk)).astype(self.dtype)
-            return inputs | {"initial_state": (state, keys)}
-        return inputs | {"initial_state": state}
-
-    def _log_decay(self, rng, shape):
-        if self.gates == "weak":
-            return -0.1 * rng.uniform(size=shape)
-        return rng.choice([0.0, -0.01, -1.0, -20.0, -1e4, -np.inf], size=shape)
-
-
-def holds_for(*rules):
+def holds_for(*rules: str) -> Callable[[Property], Callable[..., None]]:
     """Runs the property on problems of each of `rules`, the same ones every time."""
 
-    def decorate(test):
+    def decorate(test: Property) -> Callable[..., None]:
         @settings(
             max_examples=16,
             deadline=None,
@@ -118,7 +48,7 @@ def holds_for(*rules):
             family=st.sampled_from(FAMILIES),
             seed=st.integers(0, 2**32 - 1),
         )
-        def every_rule(self, **drawn):
+        def every_rule(self: "Invariants", **drawn: Any) -> None:
             for rule in rules:  # not drawn: a few examples would miss one
                 test(self, Problem(rule, **drawn))
 
@@ -131,13 +61,15 @@ def holds_for(*rules):
 class Invariants:
     """One test per invariant. A subclass sets `adapter`."""
 
-    adapter = None
-    split_points = None
+    adapter: Adapter
+    split_points: Sequence[int] | None = None
     """Where a sequence of T tokens is split: at these t < T, None for every one. A framework that
     compiles for every length may name a few."""
 
     @holds_for(*RULES, KERNEL)
-    def test_a_sequence_split_in_two_with_the_state_handed_on_gives_the_whole(self, problem):
+    def test_a_sequence_split_in_two_with_the_state_handed_on_gives_the_whole(
+        self, problem: Problem
+    ) -> None:
         inputs = problem.inputs()
         whole = self.run(problem, inputs)
         for t in self.split_points or range(problem.family.T):
@@ -151,19 +83,19 @@ class Invariants:
             assert_states_close(problem, f"split at {t}", second, whole)
 
     @holds_for(*RULES)
-    def test_results_are_linear_in_value_and_initial_state(self, problem):
+    def test_results_are_linear_in_value_and_initial_state(self, problem: Problem) -> None:
         x, y = problem.inputs(), problem.inputs(seed=1)
         linear = ("value", "initial_state")
         both = x | {n: 2 * x[n] - 3 * y[n] for n in linear}
         of_x, of_y = self.run(problem, x), self.run(problem, x | {n: y[n] for n in linear})
         of_both = self.run(problem, both)
         for name, result in of_both.items():
-            parts = 2 * of_x[name].astype(np.float64), -3 * of_y[name].astype(np.float64)
-            size = max(np.abs(part).max() for part in parts)
-            assert_close(problem, f"{name} of 2 x - 3 y", result, sum(parts), size)
+            u, w = (results[name].astype(np.float64) for results in (of_x, of_y))
+            size = max(np.abs(2 * u).max(), np.abs(3 * w).max())
+            assert_close(problem, f"{name} of 2 x - 3 y", result, 2 * u - 3 * w, size)
 
     @holds_for(*RULES, KERNEL)
-    def test_permuted_rows_give_permuted_results(self, problem):
+    def test_permuted_rows_give_permuted_results(self, problem: Problem) -> None:
         inputs = problem.inputs()
         order = np.roll(np.arange(problem.family.B), 1)
         whole = self.run(problem, inputs)
@@ -172,15 +104,15 @@ class Invariants:
             assert_close(problem, f"permuted {name}", result, whole[name][order])
 
     @holds_for(*RULES, KERNEL)
-    def test_permuted_head_groups_give_permuted_results(self, problem):
+    def test_permuted_head_groups_give_permuted_results(self, problem: Problem) -> None:
         groups = problem.family.groups
         order = np.roll(np.arange(groups), 1)
 
-        def permute(x, axis):
+        def permute(x: Array, axis: int) -> Array:
             heads = np.arange(x.shape[axis]).reshape(groups, -1)[order].ravel()
             return np.take(x, heads, axis=axis)
 
-        def permute_input(name, x):
+        def permute_input(name: str, x: Any) -> Any:
             axis = 1 if name == "initial_state" else 2
             return each(x, lambda a: permute(a, axis))
 
@@ -192,7 +124,7 @@ class Invariants:
             assert_close(problem, f"permuted {name}", result, expected)
 
     @holds_for(*RULES, KERNEL)
-    def test_padded_tokens_count_for_nothing(self, problem):
+    def test_padded_tokens_count_for_nothing(self, problem: Problem) -> None:
         f, rng = problem.family, np.random.default_rng(problem.seed)
         inputs = problem.inputs()
         mask = np.zeros((f.B, f.T), bool)
@@ -214,7 +146,7 @@ class Invariants:
         assert_states_close(problem, "padded", got, expected)
 
     @holds_for(*RULES, KERNEL)
-    def test_packed_documents_equal_separate_ones(self, problem):
+    def test_packed_documents_equal_separate_ones(self, problem: Problem) -> None:
         f, inputs = problem.family, problem.inputs()
         ids = np.repeat(np.arange(len(f.segments)), f.segments)
         packed = self.run(problem, inputs | {"segment_ids": np.tile(ids, (f.B, 1))})
@@ -230,7 +162,7 @@ class Invariants:
         assert_states_close(problem, "packed", packed, separate)
 
     @holds_for(*RULES, KERNEL)
-    def test_outputs_do_not_depend_on_later_tokens_by_a_single_bit(self, problem):
+    def test_outputs_do_not_depend_on_later_tokens_by_a_single_bit(self, problem: Problem) -> None:
         f, rng = problem.family, np.random.default_rng(problem.seed)
         inputs, other = problem.inputs(), problem.inputs(seed=1)
         P = int(rng.integers(1, f.T))
@@ -253,7 +185,9 @@ class Invariants:
         )
 
     @holds_for("delta", "gated_delta")
-    def test_a_value_written_with_beta_one_and_a_unit_key_is_read_back(self, problem):
+    def test_a_value_written_with_beta_one_and_a_unit_key_is_read_back(
+        self, problem: Problem
+    ) -> None:
         f, inputs = problem.family, problem.inputs()
         key = inputs["key"].astype(np.float64)
         key = (key / np.linalg.norm(key, axis=-1, keepdims=True)).astype(problem.dtype)
@@ -263,39 +197,41 @@ class Invariants:
         value = np.repeat(inputs["value"], output.shape[2] // f.Hv, axis=2)
         assert_close(problem, "read", output, value)
 
-    def run(self, problem, inputs, **arguments):
+    def run(self, problem: Problem, inputs: Inputs, **arguments: Any) -> Arrays:
         results = self.adapter(problem.operator, inputs, problem.arguments | arguments)
         return {name: np.asarray(x) for name, x in results.items()}
 
 
-def each(x, function):
+def each(x: Any, function: Callable[[Array], Array]) -> Any:
     """`function` of an array, or of every array of a tuple."""
     return tuple(map(function, x)) if isinstance(x, tuple) else function(x)
 
 
-def tokens(inputs, part):
+def tokens(inputs: Inputs, part: slice) -> Inputs:
     """The same call on some of the tokens."""
     return {n: x if n == "initial_state" else x[:, part] for n, x in inputs.items()}
 
 
-def state_names(results):
+def state_names(results: Arrays) -> list[str]:
     return sorted(name for name in results if name.startswith("final_state"))
 
 
-def final_state(results):
+def final_state(results: Arrays) -> Array | tuple[Array, ...]:
     """A final state as the next call's initial_state."""
     parts = tuple(results[name] for name in state_names(results))
     return parts[0] if "final_state" in results else parts
 
 
-def assert_states_close(problem, what, got, expected):
+def assert_states_close(problem: Problem, what: str, got: Arrays, expected: Arrays) -> None:
     names = state_names(expected)
     assert names, f"{problem}: no final state among {sorted(expected)}"
     for name in names:
         assert_close(problem, f"{what}: {name}", got[name], expected[name])
 
 
-def assert_close(problem, what, got, expected, size=None):
+def assert_close(
+    problem: Problem, what: str, got: Array, expected: Array, size: float | None = None
+) -> None:
     """Raises AssertionError unless max |got - expected| / size is within tolerance."""
     assert got.shape == expected.shape, f"{problem}: {what}: {got.shape} is not {expected.shape}"
     got, expected = got.astype(np.float64), expected.astype(np.float64)

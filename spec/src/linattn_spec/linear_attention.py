@@ -7,29 +7,30 @@ against.
 """
 
 import numpy as np
+import numpy.typing as npt
+
+from linattn_spec.arrays import Array, Arrays, wide
+from linattn_spec.heads import Heads
 
 UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
 
-
-def wide(x):
-    """`x` as float64, or unchanged when it is complex128 already."""
-    x = np.asarray(x)
-    return x if x.dtype == np.complex128 else x.astype(np.float64)
+# S_{t-1}, S'_t, e_t, w_t, S_t: what the reverse recurrence needs of a token.
+_Token = tuple[Array, Array, Array, Array, Array]
 
 
 def linear_attention(
-    query,
-    key,
-    value,
+    query: Array,
+    key: Array,
+    value: Array,
     *,
-    update_rule="linear",
-    log_decay=None,
-    beta=None,
-    initial_state=None,
-    mask=None,
-    segment_ids=None,
-    scale=None,
-):
+    update_rule: str = "linear",
+    log_decay: Array | None = None,
+    beta: Array | None = None,
+    initial_state: Array | None = None,
+    mask: Array | None = None,
+    segment_ids: Array | None = None,
+    scale: float | None = None,
+) -> tuple[Array, Array]:
     """Linear attention with an optional decay and delta correction, equations (1)-(5).
 
     Args:
@@ -47,7 +48,7 @@ def linear_attention(
     Returns:
         output `[B, T, max(Hq, Hv), Dv]` and final_state `[B, Hv, Dk, Dv]`.
     """
-    heads = _Heads(query, key, value, log_decay, beta, initial_state, mask, segment_ids, scale)
+    heads = Heads(query, key, value, log_decay, beta, initial_state, mask, segment_ids, scale)
     dtype = np.result_type(
         *(wide(x) for x in (query, key, value, log_decay, beta, initial_state) if x is not None)
     )
@@ -60,20 +61,28 @@ def linear_attention(
 
 
 def linear_attention_step(
-    query, key, value, state, *, update_rule="linear", log_decay=None, beta=None, scale=None
-):
+    query: Array,
+    key: Array,
+    value: Array,
+    state: Array,
+    *,
+    update_rule: str = "linear",
+    log_decay: Array | None = None,
+    beta: Array | None = None,
+    scale: float | None = None,
+) -> tuple[Array, Array]:
     """One token: `linear_attention` at T = 1 without the time axis, equation (6)."""
 
-    def token(x):
-        return None if x is None else np.asarray(x)[:, None]
+    def token(x: Array) -> Array:
+        return np.expand_dims(x, 1)
 
     output, final_state = linear_attention(
         token(query),
         token(key),
         token(value),
         update_rule=update_rule,
-        log_decay=token(log_decay),
-        beta=token(beta),
+        log_decay=None if log_decay is None else token(log_decay),
+        beta=None if beta is None else token(beta),
         initial_state=state,
         scale=scale,
     )
@@ -81,20 +90,20 @@ def linear_attention_step(
 
 
 def linear_attention_vjp(
-    query,
-    key,
-    value,
+    query: Array,
+    key: Array,
+    value: Array,
     *,
-    output_cotangent,
-    final_state_cotangent,
-    update_rule="linear",
-    log_decay=None,
-    beta=None,
-    initial_state=None,
-    mask=None,
-    segment_ids=None,
-    scale=None,
-):
+    output_cotangent: Array,
+    final_state_cotangent: Array,
+    update_rule: str = "linear",
+    log_decay: Array | None = None,
+    beta: Array | None = None,
+    initial_state: Array | None = None,
+    mask: Array | None = None,
+    segment_ids: Array | None = None,
+    scale: float | None = None,
+) -> Arrays:
     """The gradient of sum(output_cotangent * output) + sum(final_state_cotangent * final_state).
 
     The reverse recurrence, equations (R1)-(R9). No sum in it cancels.
@@ -103,7 +112,7 @@ def linear_attention_vjp(
         A dict with the float64 gradient of every float argument that was given, by name;
         "initial_state" is there also when none was given.
     """
-    heads = _Heads(query, key, value, log_decay, beta, initial_state, mask, segment_ids, scale)
+    heads = Heads(query, key, value, log_decay, beta, initial_state, mask, segment_ids, scale)
     gradient = {
         "query": np.zeros(np.shape(query)),
         "key": np.zeros(np.shape(key)),
@@ -136,15 +145,28 @@ def linear_attention_vjp(
     return gradient
 
 
-def _forward(update_rule, dtype, q, k, v, g, beta, state, keep, starts, scale):
+def _forward(
+    update_rule: str,
+    dtype: npt.DTypeLike,
+    q: Array,
+    k: Array,
+    v: Array,
+    g: Array,
+    beta: Array,
+    state: Array,
+    keep: Array,
+    starts: Array,
+    scale: float,
+) -> tuple[Array, Array, list[_Token]]:
     """One state head. q `[T, R, Dk]` holds the R query heads that read this state."""
     delta = update_rule in ("delta", "gated_delta")
     output = np.zeros(q.shape[:2] + v.shape[1:], dtype)
+    nothing = np.zeros(v.shape[1:], dtype)
     tape = []
     for t in range(len(q)):
         if starts[t]:
             state = np.zeros_like(state)  # (5)
-        previous, decayed, error, write = state, state, None, None
+        previous, decayed, error, write = state, state, nothing, nothing
         if keep[t]:
             decayed = np.exp(g[t])[:, None] * state  # (1)
             error = v[t] - k[t] @ decayed if delta else v[t]  # (2)
@@ -155,7 +177,21 @@ def _forward(update_rule, dtype, q, k, v, g, beta, state, keep, starts, scale):
     return output, state, tape
 
 
-def _backward(update_rule, q, k, v, g, beta, state, keep, starts, scale, tape, do, ds):
+def _backward(
+    update_rule: str,
+    q: Array,
+    k: Array,
+    v: Array,
+    g: Array,
+    beta: Array,
+    state: Array,
+    keep: Array,
+    starts: Array,
+    scale: float,
+    tape: list[_Token],
+    do: Array,
+    ds: Array,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
     delta = update_rule in ("delta", "gated_delta")
     dq, dk, dv, dg, dbeta = (np.zeros(x.shape) for x in (q, k, v, g, beta))
     for t in reversed(range(len(q))):
@@ -176,56 +212,3 @@ def _backward(update_rule, q, k, v, g, beta, state, keep, starts, scale, tape, d
         if starts[t]:
             ds = np.zeros_like(ds)  # (R9)
     return dq, dk, dv, dg, dbeta, ds
-
-
-class _Heads:
-    """Which query, key and gate belong to which state head: neighbours share (repeat, not tile)."""
-
-    def __init__(self, query, key, value, log_decay, beta, initial_state, mask, segment_ids, scale):
-        self._query, self._key, self._value = wide(query), wide(key), wide(value)
-        B, T, Hq, Dk = self._query.shape
-        Hv, Dv = self._value.shape[2:]
-        self.output_shape = (B, T, max(Hq, Hv), Dv)
-        self.state_shape = (B, Hv, Dk, Dv)
-        self._group = max(Hq // Hv, 1)
-        self._keep = np.ones((B, T), bool) if mask is None else np.asarray(mask)
-        self._starts = np.zeros((B, T), bool)
-        if segment_ids is not None:
-            ids = np.asarray(segment_ids)
-            self._starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        log_decay = np.zeros((B, T, Hv)) if log_decay is None else wide(log_decay)
-        if log_decay.ndim == 3:
-            log_decay = log_decay[..., None]
-        self._log_decay = np.broadcast_to(log_decay, (B, T, Hv, Dk))
-        beta = np.ones((B, T, Hv)) if beta is None else wide(beta)
-        self._beta = np.broadcast_to(beta, (B, T, Hv))
-        self._state = np.zeros(self.state_shape) if initial_state is None else wide(initial_state)
-        self._scale = Dk**-0.5 if scale is None else scale
-
-    def __iter__(self):
-        return iter(np.ndindex(self.state_shape[:2]))
-
-    def query_rows(self, b, h):
-        """The queries that read state head h: Hq / Hv neighbours, or one that Hv / Hq heads share."""
-        Hq, Hv = self._query.shape[2], self._value.shape[2]
-        first = h * Hq // Hv
-        return b, slice(None), slice(first, first + self._group)
-
-    def rows(self, b, h):
-        return b, slice(None), slice(h * self._group, (h + 1) * self._group)
-
-    def key_head(self, h):
-        return h * self._key.shape[2] // self._value.shape[2]
-
-    def inputs(self, b, h):
-        return (
-            self._query[self.query_rows(b, h)],
-            self._key[b, :, self.key_head(h)],
-            self._value[b, :, h],
-            self._log_decay[b, :, h],
-            self._beta[b, :, h],
-            self._state[b, h],
-            self._keep[b],
-            self._starts[b],
-            self._scale,
-        )

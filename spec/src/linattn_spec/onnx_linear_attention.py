@@ -1,23 +1,26 @@
 """The packing of the ONNX operator LinearAttention (ai.onnx, opset 27), equations (15)-(16)."""
 
+from typing import TypedDict
+
 import numpy as np
 
+from linattn_spec.arrays import Array, Arrays
 from linattn_spec.linear_attention import linear_attention, linear_attention_vjp
 
 
 def onnx_linear_attention(
-    query,
-    key,
-    value,
-    past_state=None,
-    decay=None,
-    beta=None,
+    query: Array,
+    key: Array,
+    value: Array,
+    past_state: Array | None = None,
+    decay: Array | None = None,
+    beta: Array | None = None,
     *,
-    q_num_heads,
-    kv_num_heads,
-    update_rule="gated_delta",
-    scale=0.0,
-):
+    q_num_heads: int,
+    kv_num_heads: int,
+    update_rule: str = "gated_delta",
+    scale: float = 0.0,
+) -> tuple[Array, Array]:
     """`linear_attention` on the packed inputs of the operator; the results are not rounded.
 
     Args:
@@ -37,21 +40,21 @@ def onnx_linear_attention(
 
 
 def onnx_linear_attention_vjp(
-    query,
-    key,
-    value,
-    past_state=None,
-    decay=None,
-    beta=None,
+    query: Array,
+    key: Array,
+    value: Array,
+    past_state: Array | None = None,
+    decay: Array | None = None,
+    beta: Array | None = None,
     *,
-    output_cotangent,
-    present_state_cotangent,
-    q_num_heads,
-    kv_num_heads,
-    update_rule="gated_delta",
-    scale=0.0,
-):
-    """The gradient of sum(output_cotangent * output) + sum(present_state_cotangent * present_state)."""
+    output_cotangent: Array,
+    present_state_cotangent: Array,
+    q_num_heads: int,
+    kv_num_heads: int,
+    update_rule: str = "gated_delta",
+    scale: float = 0.0,
+) -> Arrays:
+    """The gradient of the sum of cotangent * result over output and present_state."""
     arguments = _unpack(query, key, value, past_state, decay, beta, q_num_heads, kv_num_heads)
     gradient = linear_attention_vjp(
         **arguments,
@@ -60,17 +63,34 @@ def onnx_linear_attention_vjp(
         update_rule=update_rule,
         scale=scale or None,
     )
-    shapes = {"query": query, "key": key, "value": value, "decay": decay, "beta": beta}
-    gradient["decay"] = gradient.pop("log_decay", None)
+    inputs = {"query": query, "key": key, "value": value, "log_decay": decay, "beta": beta}
     packed = {
-        name: gradient[name].reshape(np.shape(given))
-        for name, given in shapes.items()
+        "decay" if name == "log_decay" else name: gradient[name].reshape(np.shape(given))
+        for name, given in inputs.items()
         if given is not None
     }
     return packed | {"past_state": gradient["initial_state"]}
 
 
-def _unpack(query, key, value, past_state, decay, beta, q_num_heads, kv_num_heads):
+class _Unpacked(TypedDict):
+    query: Array
+    key: Array
+    value: Array
+    log_decay: Array | None
+    beta: Array | None
+    initial_state: Array | None
+
+
+def _unpack(
+    query: Array,
+    key: Array,
+    value: Array,
+    past_state: Array | None,
+    decay: Array | None,
+    beta: Array | None,
+    q_num_heads: int,
+    kv_num_heads: int,
+) -> _Unpacked:
     if decay is not None and np.shape(decay)[2] != kv_num_heads:
         decay = _split(decay, kv_num_heads)  # (16)
     return {
@@ -83,12 +103,12 @@ def _unpack(query, key, value, past_state, decay, beta, q_num_heads, kv_num_head
     }
 
 
-def _split(x, heads):
+def _split(x: Array, heads: int) -> Array:
     """`[B, T, H * D]` as `[B, T, H, D]`."""
     x = np.asarray(x)
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads)
 
 
-def _pack(x):
+def _pack(x: Array) -> Array:
     """`[B, T, H, D]` as `[B, T, H * D]`."""
     return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])

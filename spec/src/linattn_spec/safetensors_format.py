@@ -12,9 +12,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from linattn_spec.arrays import Arrays
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -34,7 +33,7 @@ class FixtureError(ValueError):
     """A fixture file that is damaged, incomplete, or not what the index says it is."""
 
 
-def encode(tensors: dict[str, Array]) -> bytes:
+def encode(tensors: Arrays) -> bytes:
     """The bytes of a file that holds `tensors`, a dict from name to array."""
     header: dict[str, Any] = {}
     chunks, offset = [], 0
@@ -53,7 +52,7 @@ def encode(tensors: dict[str, Array]) -> bytes:
     return len(text).to_bytes(8, "little") + text + b"".join(chunks)
 
 
-def decode(data: bytes, source: str = "safetensors data") -> dict[str, Array]:
+def decode(data: bytes, source: str = "safetensors data") -> Arrays:
     """The tensors in `data`, a dict from name to array.
 
     Raises:
@@ -65,7 +64,7 @@ def decode(data: bytes, source: str = "safetensors data") -> dict[str, Array]:
         raise FixtureError(f"{source}: {error}") from None
 
 
-def _decode(data: bytes) -> dict[str, Array]:
+def _decode(data: bytes) -> Arrays:
     if len(data) < 8:
         raise FixtureError(f"truncated: {len(data)} bytes, but a file has at least 8")
     start = 8 + int.from_bytes(data[:8], "little")
@@ -77,7 +76,7 @@ def _decode(data: bytes) -> dict[str, Array]:
         raise FixtureError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise FixtureError("the header is not a JSON object")
-    tensors: dict[str, Array] = {}
+    tensors: Arrays = {}
     end = 0
     for name, entry in sorted(header.items(), key=lambda item: _first_byte(*item)):
         dtype, shape, offsets = _entry(name, entry)

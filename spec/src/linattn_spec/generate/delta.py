@@ -9,10 +9,6 @@ from linattn_spec.generate.scenario import FULL, Scenario
 from linattn_spec.generate.usual import LONG, USUAL, inputs, kebab, scenario
 
 
-def _dtypes(rule: str, name: str) -> tuple[str, ...]:
-    return FULL if (rule, name) == ("gated_delta", "repeated-beta-1.9") else ("float32",)
-
-
 def keys() -> Iterator[Scenario]:
     """Delta rules whose triangular matrix is far from the identity."""
     for rule in ("delta", "gated_delta"):
@@ -35,7 +31,6 @@ def keys() -> Iterator[Scenario]:
             yield scenario(
                 id, summary, ("inverse-explodes",), rule, arrays | {"key": key}, sizes=LONG,
                 conditioning=830.0 if name == "repeated-beta-1.9" else None,
-                dtypes=_dtypes(rule, name),
             )  # fmt: skip
 
 

@@ -11,16 +11,17 @@ from linattn_spec.generate.usual import (
     LONG,
     LONGEST,
     MEDIUM,
-    RULES,
+    MULTI_QUERY,
     USUAL,
     inputs,
     kebab,
     scenario,
 )
+from linattn_spec.linear_attention import UPDATE_RULES
 
 
 def rules() -> Iterator[Scenario]:
-    for rule in RULES:
+    for rule in UPDATE_RULES:
         id = f"linear-attention-{kebab(rule)}"
         yield scenario(
             id,
@@ -43,7 +44,7 @@ def rules() -> Iterator[Scenario]:
 
 
 def lengths() -> Iterator[Scenario]:
-    for rule in RULES:
+    for rule in UPDATE_RULES:
         for T in (0, 1, 3, 4, 5):
             id = f"linear-attention-{kebab(rule)}-length-{T}"
             yield scenario(
@@ -105,6 +106,7 @@ def groups() -> Iterator[Scenario]:
     for name, sizes, rule in (
         ("queries-4", GROUPED_QUERIES, "gated_delta"),
         ("queries-4", GROUPED_QUERIES, "linear"),
+        ("queries-8", MULTI_QUERY, "gated_delta"),
         ("keys-3", GROUPED_KEYS, "gated"),
         ("keys-3", GROUPED_KEYS, "gated_delta"),
         ("values-3", GROUPED_VALUES, "gated_delta"),

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from linattn_spec import feature_maps
-from linattn_spec.fixtures import Array, Arrays
+from linattn_spec.arrays import Array, Arrays, wide
 from linattn_spec.kernelized_attention import kernelized_attention, kernelized_attention_vjp
 from linattn_spec.linear_attention import (
     linear_attention,
     linear_attention_step,
     linear_attention_vjp,
-    wide,
 )
 from linattn_spec.onnx_linear_attention import onnx_linear_attention, onnx_linear_attention_vjp
 

@@ -7,14 +7,8 @@ import numpy as np
 
 from linattn_spec.fixtures import Array, Arrays
 from linattn_spec.generate.scenario import ALL, FULL, Scenario
-from linattn_spec.generate.usual import (
-    RULES,
-    SINGLE,
-    USUAL,
-    inputs,
-    kebab,
-    scenario,
-)
+from linattn_spec.generate.usual import SINGLE, USUAL, inputs, kebab, scenario
+from linattn_spec.linear_attention import UPDATE_RULES
 
 # One row of tokens each, for two batch entries: "1" is a real token.
 MASKS = {
@@ -113,7 +107,7 @@ def masks() -> Iterator[Scenario]:
 
 def segments() -> Iterator[Scenario]:
     leak = ("segment-leak",)
-    for rule in RULES:
+    for rule in UPDATE_RULES:
         id = f"linear-attention-{kebab(rule)}-segments-inside-chunks"
         ids = segment_ids("inside-chunks")
         yield _scenario(

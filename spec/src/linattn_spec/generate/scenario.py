@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from linattn_spec.conformance import run_case
-from linattn_spec.fixtures import Array, Case
+from linattn_spec.fixtures import Array, Arrays, Case
 from linattn_spec.generate.draw import Shape, generator
 from linattn_spec.generate.oracle import oracle
 from linattn_spec.tolerances import ACCUMULATION, GRADIENT, UNIT_ROUNDOFF, VALUE, widened
@@ -45,7 +45,7 @@ class Scenario:
     clause: str
     operator: str
     arguments: dict[str, Any]
-    inputs: dict[str, np.ndarray]
+    inputs: Arrays
     dtypes: tuple[str, ...] = FULL
     accumulated: tuple[str, ...] = ()
     input_dtypes: dict[str, str] = field(default_factory=dict)

@@ -8,8 +8,6 @@ from linattn_spec.generate.decays import decay
 from linattn_spec.generate.draw import Draw
 from linattn_spec.generate.scenario import Scenario
 
-RULES = ("linear", "gated", "delta", "gated_delta")
-
 
 @dataclass(frozen=True)
 class Sizes:
@@ -32,6 +30,7 @@ MEDIUM = Sizes(B=1, T=35, Hq=4, Hk=2, Hv=2, Dk=3, Dv=5, chunk=16)
 LONG = Sizes(B=1, T=65, Hq=4, Hk=2, Hv=2, Dk=3, Dv=5, chunk=64)
 LONGEST = Sizes(B=1, T=131, Hq=4, Hk=2, Hv=2, Dk=3, Dv=5, chunk=64)
 GROUPED_QUERIES = Sizes(B=3, T=7, Hq=8, Hk=1, Hv=2, Dk=4, Dv=5, chunk=4)
+MULTI_QUERY = Sizes(B=2, T=7, Hq=8, Hk=1, Hv=1, Dk=4, Dv=5, chunk=4)
 GROUPED_KEYS = Sizes(B=3, T=7, Hq=6, Hk=2, Hv=6, Dk=4, Dv=5, chunk=4)
 GROUPED_VALUES = Sizes(B=3, T=7, Hq=2, Hk=2, Hv=6, Dk=4, Dv=5, chunk=4)
 

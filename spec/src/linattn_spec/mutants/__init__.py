@@ -8,7 +8,7 @@ fault alone. `python -m linattn_spec.mutants` prints how many cases kill each.
 from linattn_spec.mutants.chunk_parallel import ChunkParallel
 from linattn_spec.mutants.dissected import Dissected
 from linattn_spec.mutants.faults import chunks, gradients, heads, kernels, padding, recurrence
-from linattn_spec.mutants.table import MUTANTS, kill_table, kills, markdown
+from linattn_spec.mutants.table import MUTANTS, killers, kills, markdown
 
 __all__ = [
     "MUTANTS",
@@ -18,7 +18,7 @@ __all__ = [
     "gradients",
     "heads",
     "kernels",
-    "kill_table",
+    "killers",
     "kills",
     "markdown",
     "padding",

@@ -1,6 +1,6 @@
 """python -m linattn_spec.mutants"""
 
 from linattn_spec.fixtures import load_cases
-from linattn_spec.mutants import kill_table, markdown
+from linattn_spec.mutants import markdown
 
-print(markdown(kill_table(load_cases())))
+print(markdown(load_cases()))

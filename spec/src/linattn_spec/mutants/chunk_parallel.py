@@ -2,14 +2,16 @@
 
 import numpy as np
 
+from linattn_spec.arrays import Array
 from linattn_spec.mutants.dissected import Dissected
 from linattn_spec.mutants.recurrence import read
+from linattn_spec.mutants.rows import Rows
 
 
 class ChunkParallel(Dissected):
     """The forward pass chunk by chunk (C1)-(C5); the reverse pass stays token by token."""
 
-    def forward(self, rows):
+    def forward(self, rows: Rows) -> tuple[Array, Array]:
         state, T = rows.state, rows.q.shape[2]
         outputs = [np.zeros(rows.q.shape[:2] + (0,) + rows.v.shape[3:])]
         for t in range(0, T, rows.chunk):
@@ -26,7 +28,7 @@ class ChunkParallel(Dissected):
             state = since[:, :, -1, :, None] * state + (k * until).swapaxes(2, 3) @ write  # (C5)
         return np.concatenate(outputs, axis=2), state
 
-    def decays(self, g):
+    def decays(self, g: Array) -> tuple[Array, Array, Array]:
         """exp of the sums of g over (j, i], from the start to i, and from j to the end (C1)."""
         C = g.shape[2]
         sums = np.full(g.shape[:2] + (C, C) + g.shape[3:], -np.inf)
@@ -35,19 +37,20 @@ class ChunkParallel(Dissected):
             sums[:, :, i, i] = 0
         return np.exp(sums), np.exp(np.cumsum(g, axis=2)), np.exp(sums[:, :, -1])
 
-    def products(self, x, y, between):
-        return np.sum(x[:, :, :, None] * y[:, :, None] * between, axis=-1)
+    def products(self, x: Array, y: Array, between: Array) -> Array:
+        total: Array = np.sum(x[:, :, :, None] * y[:, :, None] * between, axis=-1)
+        return total
 
-    def inverse(self, L):
+    def inverse(self, L: Array) -> Array:
         """(I + L)^-1 by forward substitution: no row depends on a later one."""
         inverse = np.broadcast_to(np.eye(L.shape[-1]), L.shape).copy()
         for i in range(1, L.shape[-1]):
             inverse[..., i, :] -= read(L[..., i, :i], inverse[..., :i, :])
         return inverse
 
-    def entering(self, k, since):
+    def entering(self, k: Array, since: Array) -> Array:
         """The key against which W takes the error of the state that enters the chunk."""
         return k * since
 
-    def attending(self, scores):
+    def attending(self, scores: Array) -> Array:
         return np.tril(scores)

@@ -1,13 +1,18 @@
 """A second implementation of the operators, around the recurrence of recurrence.py."""
 
+from typing import Any
+
 import numpy as np
 
 from linattn_spec import feature_maps
-from linattn_spec.linear_attention import wide
+from linattn_spec.arrays import Array, Arrays, wide
+from linattn_spec.feature_maps import Map
 from linattn_spec.mutants.recurrence import Recurrence
 
+Inputs = dict[str, Any]
 
-def split(x, heads):
+
+def split(x: Array, heads: int) -> Array:
     """`[B, T, H * D]` as `[B, T, H, D]`."""
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads)
 
@@ -15,20 +20,37 @@ def split(x, heads):
 class Dissected(Recurrence):
     """A correct adapter (conformance.py). Nothing is checked and nothing is fast."""
 
-    operators = ("linear_attention", "linear_attention_step", "onnx_linear_attention")
+    operators: tuple[str, ...] = (
+        "linear_attention",
+        "linear_attention_step",
+        "onnx_linear_attention",
+    )
     """What a mutant is tried on: where its fault can show."""
     every_rule = (*operators, "kernelized_attention")
     in_gradients = False
     """Whether the fault is one of gradients. If not, only outputs count as caught."""
 
-    def __call__(self, operator, inputs, arguments, cotangents=None):
+    def __call__(
+        self,
+        operator: str,
+        inputs: Inputs,
+        arguments: dict[str, Any],
+        cotangents: Arrays | None = None,
+    ) -> Arrays:
         arguments = {n: x for n, x in arguments.items() if n != "execution_mode"}
         with np.errstate(all="ignore"):
-            return getattr(self, operator)(inputs, cotangents, **arguments)
+            results: Arrays = getattr(self, operator)(inputs, cotangents, **arguments)
+        return results
 
     def linear_attention(
-        self, given, cotangents, *, update_rule="linear", scale=None, chunk_size=64
-    ):
+        self,
+        given: Inputs,
+        cotangents: Arrays | None,
+        *,
+        update_rule: str = "linear",
+        scale: float | None = None,
+        chunk_size: int = 64,
+    ) -> Arrays:
         scale = self.scale(scale, given["query"].shape[-1])
         rows = self.rows(given, scale, chunk_size, delta=update_rule in ("delta", "gated_delta"))
         output, state = self.forward(rows)
@@ -37,13 +59,13 @@ class Dissected(Recurrence):
             "final_state": self.leave(state[:, rows.first]),
         }
         if cotangents is not None:
-            gradient = self.gradients(
-                rows, given, cotangents.get("output"), cotangents.get("final_state")
-            )
+            gradient = self.gradients(rows, given, cotangents["output"], cotangents["final_state"])
             results |= {f"gradient.{n}": x for n, x in gradient.items()}
         return results
 
-    def linear_attention_step(self, given, cotangents, **arguments):
+    def linear_attention_step(
+        self, given: Inputs, cotangents: Arrays | None, **arguments: Any
+    ) -> Arrays:
         tokens = {n: x[:, None] for n, x in given.items() if n != "state"}
         tokens["initial_state"] = given["state"]
         if cotangents is not None:
@@ -56,15 +78,15 @@ class Dissected(Recurrence):
 
     def onnx_linear_attention(
         self,
-        given,
-        cotangents,
+        given: Inputs,
+        cotangents: Arrays | None,
         *,
-        q_num_heads,
-        kv_num_heads,
-        update_rule="gated_delta",
-        scale=0.0,
-        chunk_size=64,
-    ):
+        q_num_heads: int,
+        kv_num_heads: int,
+        update_rule: str = "gated_delta",
+        scale: float = 0.0,
+        chunk_size: int = 64,
+    ) -> Arrays:
         names = {"decay": "log_decay", "past_state": "initial_state"}
         heads = {"query": q_num_heads, "key": kv_num_heads, "value": kv_num_heads}
         tokens = {names.get(n, n): x for n, x in given.items()}
@@ -74,7 +96,7 @@ class Dissected(Recurrence):
         if cotangents is not None:
             cotangents = {
                 "output": split(cotangents["output"], q_num_heads),
-                "final_state": cotangents.get("present_state"),
+                "final_state": cotangents["present_state"],
             }
         results = self.linear_attention(
             tokens, cotangents, update_rule=update_rule, scale=scale or None, chunk_size=chunk_size
@@ -93,15 +115,15 @@ class Dissected(Recurrence):
 
     def kernelized_attention(
         self,
-        given,
-        cotangents,
+        given: Inputs,
+        cotangents: Arrays | None,
         *,
-        feature_map="elu_plus_one",
-        causal=False,
-        use_normalizer=True,
-        epsilon=1e-6,
-        chunk_size=64,
-    ):
+        feature_map: str = "elu_plus_one",
+        causal: bool = False,
+        use_normalizer: bool = True,
+        epsilon: float = 1e-6,
+        chunk_size: int = 64,
+    ) -> Arrays:
         phi, slope = self.feature_map(feature_map, epsilon)
         tokens = dict(given)
         tokens["query"] = phi(given["query"])
@@ -115,7 +137,10 @@ class Dissected(Recurrence):
         rows = self.rows(tokens, 1.0, chunk_size, delta=False)
         if use_normalizer:
             rows.v[..., -1] = self.counted(rows.keep)
-        reading, state = self.forward(rows) if causal else (self.whole_segment(rows), None)
+        if causal:
+            reading, state = self.forward(rows)
+        else:
+            reading, state = self.whole_segment(rows), rows.state
         output, denominator = reading, np.ones_like(reading[..., :1])
         if use_normalizer:
             denominator = np.where(rows.keep[..., None], self.denominator(reading, epsilon), 1)
@@ -133,30 +158,34 @@ class Dissected(Recurrence):
         d_parts = [cotangents[n] for n in sorted(cotangents) if n.startswith("final_state")]
         d_state = self.with_column(*d_parts) if d_parts else None
         gradient = self.gradients(rows, tokens, d_output.swapaxes(1, 2), d_state, causal)
+        keep = rows.keep.swapaxes(1, 2)[..., None]
         for name in ("query", "key"):
-            gradient[name] = rows.live_tokens(gradient[name] * slope(wide(given[name])))
+            d = gradient[name] * slope(wide(given[name]))
+            gradient[name] = np.where(keep, d, 0)
         gradient["value"] = gradient["value"][..., :columns]
-        d_state = gradient.pop("initial_state")
+        d_initial_state = gradient.pop("initial_state")
         results |= {f"gradient.{n}": x for n, x in gradient.items()}
         if causal:
-            parts = self.without_column(d_state, use_normalizer)
+            parts = self.without_column(d_initial_state, use_normalizer)
             results |= {f"gradient.initial_state.{i}": x for i, x in enumerate(parts)}
         return results
 
-    def elu_plus_one(self, given, cotangents):
+    def elu_plus_one(self, given: Inputs, cotangents: Arrays | None) -> Arrays:
         return self.map_alone("elu_plus_one", given["x"], cotangents, 0.0)
 
-    def relu(self, given, cotangents, *, epsilon=1e-6):
+    def relu(self, given: Inputs, cotangents: Arrays | None, *, epsilon: float = 1e-6) -> Arrays:
         return self.map_alone("relu", given["x"], cotangents, epsilon)
 
-    def map_alone(self, name, x, cotangents, epsilon):
+    def map_alone(self, name: str, x: Array, cotangents: Arrays | None, epsilon: float) -> Arrays:
         phi, slope = self.feature_map(name, epsilon)
         results = {"output": phi(x)}
         if cotangents is not None:
             results["gradient.x"] = slope(wide(x)) * cotangents["output"]
         return results
 
-    def l2_normalize(self, given, cotangents, *, epsilon=1e-6):
+    def l2_normalize(
+        self, given: Inputs, cotangents: Arrays | None, *, epsilon: float = 1e-6
+    ) -> Arrays:
         x = wide(given["x"])
         results = {"output": self.normalized(x, epsilon)}
         if cotangents is not None:
@@ -165,44 +194,45 @@ class Dissected(Recurrence):
 
     # The pieces that are the operators' own.
 
-    def scale(self, scale, Dk):
-        return Dk**-0.5 if scale is None else scale
+    def scale(self, scale: float | None, Dk: int) -> float:
+        return float(Dk**-0.5) if scale is None else scale
 
-    def unpack_decay(self, decay, heads):
+    def unpack_decay(self, decay: Array, heads: int) -> Array:
         return split(decay, heads)
 
-    def feature_map(self, name, epsilon):
+    def feature_map(self, name: str, epsilon: float) -> tuple[Map, Map]:
         """The map of an input, and its derivative."""
         phi, slope = feature_maps.feature_map(name, epsilon)
         return lambda x: phi(wide(x)), slope
 
-    def mapped_key(self, phi, key, mask):
+    def mapped_key(self, phi: Map, key: Array, mask: Array | None) -> Array:
         return phi(key)
 
-    def denominator(self, reading, epsilon):
+    def denominator(self, reading: Array, epsilon: float) -> Array:
         return reading[..., -1:] + epsilon
 
-    def quotient(self, d_output, output):
-        return -np.sum(d_output * output, axis=-1, keepdims=True)
+    def quotient(self, d_output: Array, output: Array) -> Array:
+        total: Array = np.sum(d_output * output, axis=-1, keepdims=True)
+        return -total
 
-    def normalized(self, x, epsilon):
+    def normalized(self, x: Array, epsilon: float) -> Array:
         return feature_maps.l2_normalize(x, epsilon)
 
-    def l2_gradient(self, x, d, epsilon):
+    def l2_gradient(self, x: Array, d: Array, epsilon: float) -> Array:
         return feature_maps.l2_normalize_vjp(x, d, epsilon)
 
-    def with_column(self, key_value_state, key_state=None):
+    def with_column(self, key_value_state: Array, key_state: Array | None = None) -> Array:
         """The state [S, Z] of the rule "linear" that kernel attention is."""
         if key_state is None:
             return wide(key_value_state)
         return np.concatenate([wide(key_value_state), wide(key_state)[..., None]], axis=-1)
 
-    def without_column(self, state, use_normalizer):
+    def without_column(self, state: Array, use_normalizer: bool) -> tuple[Array, ...]:
         return (state[..., :-1], state[..., -1]) if use_normalizer else (state,)
 
-    def leave(self, state):
+    def leave(self, state: Array) -> Array:
         return state
 
-    def counted(self, keep):
+    def counted(self, keep: Array) -> Array:
         """The column of ones that sums the keys into the denominator."""
         return keep

@@ -1,24 +1,30 @@
 """The recurrence and its reverse pass, cut into the pieces in which a fault can sit."""
 
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from linattn_spec.linear_attention import wide
+from linattn_spec.arrays import Array, Arrays, wide
+from linattn_spec.mutants.rows import Gradients, Rows
 
 
-def neighbours(count, total):
+def neighbours(count: int, total: int) -> Array:
     """Which of `count` heads each of `total` heads shares: repeat."""
     return np.arange(total) * count // total
 
 
-def read(x, state):
+def read(x: Array, state: Array) -> Array:
     """x `[..., Dk]` @ state `[..., Dk, Dv]`."""
-    return (x[..., None, :] @ state)[..., 0, :]
+    read: Array = (x[..., None, :] @ state)[..., 0, :]
+    return read
 
 
-def outer(x, y):
+def outer(x: Array, y: Array) -> Array:
     return x[..., :, None] * y[..., None, :]
+
+
+# The state before a token, decayed, what the token writes, and the state after it.
+Step = tuple[Array, Array, Array, Array]
 
 
 class Recurrence:
@@ -30,41 +36,41 @@ class Recurrence:
     query_sharing = staticmethod(neighbours)
     key_sharing = staticmethod(neighbours)
 
-    def gate(self, log_decay):
+    def gate(self, log_decay: Array) -> Array:
         return log_decay
 
-    def rate(self, beta):
+    def rate(self, beta: Array) -> Array:
         return beta
 
-    def masked(self, name, x, keep):
+    def masked(self, name: str, x: Array, keep: Array) -> Array:
         return np.where(keep, x, 0)
 
-    def starts(self, segment_ids, keep):
+    def starts(self, segment_ids: Array, keep: Array) -> Array:
         """Where the id differs from the token before."""
-        return np.diff(segment_ids, axis=1, prepend=segment_ids[:, :1]) != 0
+        return np.not_equal(np.diff(segment_ids, axis=1, prepend=segment_ids[:, :1]), 0)
 
-    def enter(self, state):
+    def enter(self, state: Array) -> Array:
         return state
 
-    def carry(self, state, t, chunk):
+    def carry(self, state: Array, t: int, chunk: int) -> Array:
         """The state on its way from token t - 1 to token t."""
         return state
 
-    def decay(self, state, g):
+    def decay(self, state: Array, g: Array) -> Array:
         return np.exp(g)[..., None] * state
 
-    def write(self, k, v, beta, decayed, state):
+    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
         """What the delta rules write; the error is taken from the decayed state."""
-        return beta * (v - read(k, decayed))
+        error: Array = v - read(k, decayed)
+        return beta * error
 
-    def update(self, rows, t, decayed, write):
+    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return decayed + outer(rows.k[:, :, t], write)
 
-    def reading(self, q, after, decayed):
+    def reading(self, q: Array, after: Array, decayed: Array) -> Array:
         return read(q, after)
 
-    def rows(self, given, scale, chunk_size, delta):
-        """One call as rows `[B, H, T, ...]`. Masked tokens are 0, a segment starts by g = -inf."""
+    def rows(self, given: dict[str, Any], scale: float, chunk_size: int, delta: bool) -> Rows:
         tokens = {n: wide(given[n]) for n in ("query", "key", "value")}
         B, T, Hq, Dk = tokens["query"].shape
         Hk, Hv, Dv = tokens["key"].shape[2], tokens["value"].shape[2], tokens["value"].shape[3]
@@ -92,7 +98,7 @@ class Recurrence:
             for n, x in tokens.items()
         )
         state = self.enter(wide(given.get("initial_state", np.zeros((B, Hv, Dk, Dv)))))
-        return SimpleNamespace(
+        return Rows(
             q=q,
             k=k,
             v=v,
@@ -105,19 +111,17 @@ class Recurrence:
             delta=delta,
             keep=keep[:, None],
             segment=np.cumsum(starts, axis=1),
-            live=lambda x: np.where(keep[:, None, :, None], x, 0),
-            live_tokens=lambda x: np.where(keep[..., None, None], x, 0),
             index=index,
-            first=np.unique(state_of, return_index=True)[1],
             states=Hv,
         )
 
-    def forward(self, rows):
+    def forward(self, rows: Rows) -> tuple[Array, Array]:
         output, state, _ = self.scan(rows)
         return output, state
 
-    def scan(self, rows):
-        state, outputs, tape = rows.state, np.zeros(rows.q.shape[:3] + rows.v.shape[3:]), []
+    def scan(self, rows: Rows) -> tuple[Array, Array, list[Step]]:
+        state, outputs = rows.state, np.zeros(rows.q.shape[:3] + rows.v.shape[3:])
+        tape = []
         for t in range(rows.q.shape[2]):
             q, k, v, g, beta = (x[:, :, t] for x in (rows.q, rows.k, rows.v, rows.g, rows.beta))
             state = self.carry(state, t, rows.chunk)
@@ -129,25 +133,31 @@ class Recurrence:
             state = after
         return outputs, state, tape
 
-    def whole_segment(self, rows):
+    def whole_segment(self, rows: Rows) -> Array:
         return (rows.q @ rows.k.swapaxes(2, 3) * self.same_segment(rows)) @ rows.v
 
-    def same_segment(self, rows):
-        return (rows.segment[:, :, None] == rows.segment[:, None, :])[:, None]
+    def same_segment(self, rows: Rows) -> Array:
+        return np.equal(rows.segment[:, None, :, None], rows.segment[:, None, None, :])
 
     # The reverse pass, from the gradients of the results to those of the inputs.
 
-    def gradients(self, rows, given, d_output, d_state, causal=True):
+    def gradients(
+        self,
+        rows: Rows,
+        given: Arrays,
+        d_output: Array,
+        d_state: Array | None,
+        causal: bool = True,
+    ) -> Arrays:
         ds = np.zeros_like(rows.state)
         if d_state is not None:
             ds[:, rows.first] = wide(d_state)
-        do = np.zeros(rows.q.shape[:3] + rows.v.shape[3:])
-        if d_output is not None:
-            do = rows.live(wide(d_output).swapaxes(1, 2))
+        do = rows.live(wide(d_output).swapaxes(1, 2))
         d = self.backward(rows, do, ds) if causal else self.whole_segment_backward(rows, do)
-        d.k = d.k_write + d.k_error
+        k = d.k_write + d.k_error
+        by_name = dict(query=d.q, key=k, value=d.v, log_decay=d.g, beta=d.beta)
         gradient = {}
-        for name, x in dict(query=d.q, key=d.k, value=d.v, log_decay=d.g, beta=d.beta).items():
+        for name, x in by_name.items():
             if name in given:
                 shape = given[name].shape
                 heads = self.shared(rows.live(x), rows.index[name], shape[2])
@@ -155,18 +165,22 @@ class Recurrence:
         gradient["initial_state"] = self.shared(d.state, rows.index["value"], rows.states)
         return gradient
 
-    def shared(self, x, index, heads):
+    def shared(self, x: Array, index: Array, heads: int) -> Array:
         """Sums the rows that share a head."""
-        total = np.zeros((x.shape[0], heads) + x.shape[2:])
-        np.add.at(total, (slice(None), index), x)
-        return total
+        total = np.zeros((heads, x.shape[0]) + x.shape[2:])
+        np.add.at(total, index, x.swapaxes(0, 1))
+        return total.swapaxes(0, 1)
 
-    def backward(self, rows, do, ds):
+    def backward(self, rows: Rows, do: Array, ds: Array) -> Gradients:
         _, _, tape = Recurrence.scan(self, rows)
-        d = SimpleNamespace(
-            **{n: np.zeros_like(getattr(rows, n)) for n in ("q", "v", "g", "beta")},
+        d = Gradients(
+            q=np.zeros_like(rows.q),
             k_write=np.zeros_like(rows.k),
             k_error=np.zeros_like(rows.k),
+            v=np.zeros_like(rows.v),
+            g=np.zeros_like(rows.g),
+            beta=np.zeros_like(rows.beta),
+            state=ds,
         )
         for t in reversed(range(len(tape))):
             state, decayed, write, after = tape[t]
@@ -188,16 +202,16 @@ class Recurrence:
         d.state = ds
         return d
 
-    def reverse(self, before, after, t, rows):
+    def reverse(self, before: Array, after: Array, t: int, rows: Rows) -> Array:
         """The state's gradient on its way from token t to token t - 1."""
         return before
 
-    def whole_segment_backward(self, rows, do):
+    def whole_segment_backward(self, rows: Rows, do: Array) -> Gradients:
         same = self.same_segment(rows)
         scores = rows.q @ rows.k.swapaxes(2, 3) * same
         d_scores = do @ rows.v.swapaxes(2, 3) * same
         k_write = d_scores.swapaxes(2, 3) @ rows.q
-        return SimpleNamespace(
+        return Gradients(
             q=d_scores @ rows.k,
             k_write=k_write,
             k_error=np.zeros_like(k_write),

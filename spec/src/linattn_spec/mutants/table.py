@@ -1,41 +1,48 @@
 """The table of mutants, and what kills them."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from linattn_spec.conformance import differences, run_case
+from linattn_spec.fixtures import Case
+from linattn_spec.mutants.dissected import Dissected
 
-MUTANTS = {}
+MUTANTS: dict[str, tuple[str, Dissected]] = {}
 """name -> (the fault in one sentence, the adapter)"""
 
+Kind = TypeVar("Kind", bound=Dissected)
 
-def mutant(kind):
+
+def mutant(kind: type[Kind]) -> type[Kind]:
     """Puts a class into the table, under its name in kebab-case."""
     name = re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
-    MUTANTS[name] = (kind.__doc__, kind())
+    MUTANTS[name] = (kind.__doc__ or "", kind())
     return kind
 
 
-def kill_table(cases):
-    """The ids of the value cases that kill each mutant: name -> list."""
-    return {
-        name: [
-            case.id
-            for case in cases
-            if case.error is None and case.operator in adapter.operators and kills(case, adapter)
-        ]
-        for name, (_, adapter) in MUTANTS.items()
-    }
+def killers(name: str, cases: Iterable[Case]) -> list[str]:
+    """The ids of the value cases that kill the mutant."""
+    _, adapter = MUTANTS[name]
+    return [
+        case.id
+        for case in cases
+        if case.error is None and case.operator in adapter.operators and kills(case, adapter)
+    ]
 
 
-def kills(case, adapter):
+def kills(case: Case, adapter: Dissected) -> bool:
     """Whether `adapter` fails `case`, by its outputs alone unless its fault is in the gradients."""
     if not adapter.in_gradients:
         case = replace(case, cotangents={}, gradients={})
     return any(d.excessive for d in differences(case, run_case(case, adapter)))
 
 
-def markdown(kill_table):
+def markdown(cases: Sequence[Case]) -> str:
     """A Markdown table of the mutants, their faults and the number of cases that kill each."""
-    rows = [f"| {name} | {MUTANTS[name][0]} | {len(ids)} |" for name, ids in kill_table.items()]
+    rows = [
+        f"| {name} | {fault} | {len(killers(name, cases))} |"
+        for name, (fault, _) in MUTANTS.items()
+    ]
     return "\n".join(["| mutant | fault | cases that kill it |", "|---|---|---|", *rows])

@@ -57,5 +57,30 @@ def cases() -> Iterator[Case]:
          "mask must have shape [B, T], got [2, 6]: T is 6, but 7 in query [2, 7, 6, 4]"),
         ("segment-ids-float32", {"segment_ids": array((2, 7))}, {}, "TypeError",
          "segment_ids must have an integer dtype, got float32"),
+        ("value-b", {"value": array((3, 7, 3, 5))}, {}, "ValueError",
+         "value must have shape [B, T, Hv, Dv], got [3, 7, 3, 5]: "
+         "B is 3, but 2 in query [2, 7, 6, 4]"),
+        ("key-dk", {"key": array((2, 7, 3, 3))}, {}, "ValueError",
+         "key must have shape [B, T, Hk, Dk], got [2, 7, 3, 3]: "
+         "Dk is 3, but 4 in query [2, 7, 6, 4]"),
+        ("query-heads", {"query": array((2, 7, 4, 4))}, {}, "ValueError",
+         "query must have shape [B, T, Hq, Dk] with Hq dividing Hv or Hv dividing Hq, "
+         "got [2, 7, 4, 4]: Hq is 4, but Hv is 3 in value [2, 7, 3, 5]"),
+        ("state-b", both | {"initial_state.0": array((3, 3, 4, 5))}, {"causal": True},
+         "ValueError",
+         f"initial_state must be {pair}, got [3, 3, 4, 5]: B is 3, but 2 in query [2, 7, 6, 4]"),
+        ("key-state-hv", both | {"initial_state.1": array((2, 6, 4))}, {"causal": True},
+         "ValueError",
+         f"initial_state must be {pair}, got [2, 6, 4]: Hv is 6, but 3 in value [2, 7, 3, 5]"),
+        ("key-state-rank", both | {"initial_state.1": array((2, 3, 4, 1))}, {"causal": True},
+         "ValueError", f"initial_state must be {pair}, got [2, 3, 4, 1]"),
+        ("key-complex64", {"key": array((2, 7, 3, 4), np.complex64)}, {}, "TypeError",
+         "key must have a floating-point dtype, got complex64"),
+        ("mask-rank", {"mask": array((7,), np.bool_)}, {}, "ValueError",
+         "mask must have shape [B, T], got [7]"),
+        ("mask-b", {"mask": array((1, 7), np.bool_)}, {}, "ValueError",
+         "mask must have shape [B, T], got [1, 7]: B is 1, but 2 in query [2, 7, 6, 4]"),
+        ("segment-ids-t", {"segment_ids": array((2, 8), np.int32)}, {}, "ValueError",
+         "segment_ids must have shape [B, T], got [2, 8]: T is 8, but 7 in query [2, 7, 6, 4]"),
     ):  # fmt: skip
         yield refused(id, operator, valid(*BASE) | spoilt, arguments, error, text)

@@ -55,8 +55,40 @@ def cases() -> Iterator[Case]:
         ("scale-none", {}, {"scale": None}, "TypeError", "scale must be a number, got None"),
         ("chunk-size-0", {}, {"chunk_size": 0}, "ValueError",
          "chunk_size must be an integer >= 1, got 0"),
+        ("key-b", {"key": array((3, 7, 12))}, {}, "ValueError",
+         "key must have shape [B, T, kv_num_heads * Dk], got [3, 7, 12]: "
+         "B is 3, but 2 in query [2, 7, 24]"),
+        ("value-t", {"value": array((2, 6, 15))}, {}, "ValueError",
+         "value must have shape [B, T, kv_num_heads * Dv], got [2, 6, 15]: "
+         "T is 6, but 7 in query [2, 7, 24]"),
+        ("value-width", {"value": array((2, 7, 16))}, {}, "ValueError",
+         "value must have shape [B, T, kv_num_heads * Dv], got [2, 7, 16]: kv_num_heads is 3"),
+        ("decay-b", {"decay": array((1, 7, 12))}, {}, "ValueError",
+         f"{decay}, got [1, 7, 12]: B is 1, but 2 in query [2, 7, 24]"),
+        ("beta-width", {"beta": array((2, 7, 2))}, {}, "ValueError",
+         f"{beta}, got [2, 7, 2]"),
+        ("past-state-dv", {"past_state": array((2, 3, 4, 4))}, {}, "ValueError",
+         "past_state must have shape [B, kv_num_heads, Dk, Dv], got [2, 3, 4, 4]: "
+         "Dv is 4, but 5 in value [2, 7, 15]"),
+        ("past-state-rank", {"past_state": array((2, 3, 20))}, {}, "ValueError",
+         "past_state must have shape [B, kv_num_heads, Dk, Dv], got [2, 3, 20]"),
+        ("key-complex64", {"key": array((2, 7, 12), np.complex64)}, {}, "TypeError",
+         "key must have the dtype of query, float32, got complex64"),
+        ("value-dtype", {"value": array((2, 7, 15), np.float16)}, {}, "TypeError",
+         "value must have the dtype of query, float32, got float16"),
     ):  # fmt: skip
         yield refused(id, operator, packed | spoilt, heads | arguments, error, text)
+    for rule, name in (("gated", "decay"), ("delta", "beta")):
+        inputs = {n: x for n, x in packed.items() if n not in ("decay", "beta")}
+        text = f"{name} must be given for update_rule '{rule}', got None"
+        yield refused(
+            f"{rule}-lacks-{name}",
+            operator,
+            inputs,
+            heads | {"update_rule": rule},
+            "ValueError",
+            text,
+        )
     wide = {name: x.astype(np.float64) for name, x in packed.items()}
     text = f"query must have dtype {dtypes}, got float64"
     yield refused("float64", operator, wide, heads, "TypeError", text, dtype="float64")

@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from linattn_spec.arrays import Array
 from linattn_spec.mutants.chunk_parallel import ChunkParallel
 from linattn_spec.mutants.dissected import Dissected
+from linattn_spec.mutants.rows import Rows
 from linattn_spec.mutants.table import mutant
 
 
-def lower(between):
+def lower(between: Array) -> Array:
     """The decays [B, H, C, C, K] from earlier tokens to later ones, 0 for the others."""
     return np.where(np.tri(between.shape[2], dtype=bool)[..., None], between, 0)
 
@@ -18,7 +20,7 @@ class StateLostBetweenChunks(Dissected):
 
     operators = Dissected.every_rule
 
-    def carry(self, state, t, chunk):
+    def carry(self, state: Array, t: int, chunk: int) -> Array:
         return np.zeros_like(state) if t and t % chunk == 0 else state
 
 
@@ -28,7 +30,7 @@ class RemainderTokenDropped(Dissected):
 
     operators = Dissected.every_rule
 
-    def forward(self, rows):
+    def forward(self, rows: Rows) -> tuple[Array, Array]:
         if rows.q.shape[2] % rows.chunk:
             for x in (rows.q, rows.k, rows.v, rows.g, rows.beta):
                 x[:, :, -1] = 0
@@ -39,7 +41,7 @@ class RemainderTokenDropped(Dissected):
 class DecayTwiceInW(ChunkParallel):
     """W applies the decay since the start of the chunk twice."""
 
-    def entering(self, k, since):
+    def entering(self, k: Array, since: Array) -> Array:
         return k * since * since
 
 
@@ -49,11 +51,11 @@ class FutureTokenIncluded(ChunkParallel):
 
     operators = Dissected.every_rule
 
-    def decays(self, g):
+    def decays(self, g: Array) -> tuple[Array, Array, Array]:
         between, since, until = super().decays(g)
         return np.maximum(between, np.eye(g.shape[2], k=1)[..., None]), since, until
 
-    def attending(self, scores):
+    def attending(self, scores: Array) -> Array:
         return np.tril(scores, 1)
 
 
@@ -61,7 +63,7 @@ class FutureTokenIncluded(ChunkParallel):
 class DecayAsDifference(ChunkParallel):
     """Decays between tokens are differences of a float32 cumulative sum."""
 
-    def decays(self, g):
+    def decays(self, g: Array) -> tuple[Array, Array, Array]:
         _, since, until = super().decays(g)
         total = np.cumsum(g, axis=2, dtype=np.float32).astype(np.float64)
         return lower(np.exp(total[:, :, :, None] - total[:, :, None])), since, until
@@ -71,7 +73,7 @@ class DecayAsDifference(ChunkParallel):
 class DecayAsQuotient(ChunkParallel):
     """Decays between tokens are exp(G_i) exp(-G_j) in float32."""
 
-    def decays(self, g):
+    def decays(self, g: Array) -> tuple[Array, Array, Array]:
         _, since, until = super().decays(g)
         total = np.cumsum(g, axis=2, dtype=np.float32)
         return lower(np.exp(total)[:, :, :, None] * np.exp(-total)[:, :, None]), since, until
@@ -81,7 +83,7 @@ class DecayAsQuotient(ChunkParallel):
 class NeumannInverse(ChunkParallel):
     """The triangular inverse is the product (I - L)(I + L^2)(I + L^4)... in float32."""
 
-    def inverse(self, L):
+    def inverse(self, L: Array) -> Array:
         power = L.astype(np.float32)
         inverse = np.eye(L.shape[-1], dtype=np.float32) - power
         for _ in range(L.shape[-1].bit_length()):

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from linattn_spec.arrays import Array, Arrays
 from linattn_spec.mutants.dissected import Dissected
+from linattn_spec.mutants.rows import Gradients, Rows
 from linattn_spec.mutants.table import mutant
 
 
@@ -16,7 +18,14 @@ class FinalStateGradientDropped(InGradients):
 
     operators = Dissected.every_rule
 
-    def gradients(self, rows, given, d_output, d_state, causal=True):
+    def gradients(
+        self,
+        rows: Rows,
+        given: Arrays,
+        d_output: Array,
+        d_state: Array | None,
+        causal: bool = True,
+    ) -> Arrays:
         return super().gradients(rows, given, d_output, None, causal)
 
 
@@ -26,7 +35,7 @@ class InitialStateGradientDropped(InGradients):
 
     operators = Dissected.every_rule
 
-    def backward(self, rows, do, ds):
+    def backward(self, rows: Rows, do: Array, ds: Array) -> Gradients:
         d = super().backward(rows, do, ds)
         d.state = np.zeros_like(d.state)
         return d
@@ -38,7 +47,7 @@ class StateGradientCutBetweenChunks(InGradients):
 
     operators = Dissected.every_rule
 
-    def reverse(self, before, after, t, rows):
+    def reverse(self, before: Array, after: Array, t: int, rows: Rows) -> Array:
         return np.zeros_like(before) if t and t % rows.chunk == 0 else before
 
 
@@ -46,7 +55,7 @@ class StateGradientCutBetweenChunks(InGradients):
 class GateGradientCancels(InGradients):
     """The gate gradient is a reverse cumulative sum of q dq - k dk, in float64."""
 
-    def backward(self, rows, do, ds):
+    def backward(self, rows: Rows, do: Array, ds: Array) -> Gradients:
         _, last, _ = self.scan(rows)
         d = super().backward(rows, do, ds)
         terms = rows.q * d.q - rows.k * d.k_write + rows.k * d.k_error
@@ -61,7 +70,7 @@ class GateGradientCancels(InGradients):
 class ExpBeforeCausalMask(InGradients):
     """The masked half of a chunk's decays is differentiated too: 0 times infinity in float32."""
 
-    def backward(self, rows, do, ds):
+    def backward(self, rows: Rows, do: Array, ds: Array) -> Gradients:
         d = super().backward(rows, do, ds)
         for t in range(0, rows.g.shape[2], rows.chunk):
             chunk = slice(t, t + rows.chunk)
@@ -74,7 +83,7 @@ class ExpBeforeCausalMask(InGradients):
 class BetaGradientFromValueOnly(InGradients):
     """The gradient of beta forgets what the key reads from the state."""
 
-    def backward(self, rows, do, ds):
+    def backward(self, rows: Rows, do: Array, ds: Array) -> Gradients:
         d = super().backward(rows, do, ds)
         d_beta = np.sum(rows.v * d.v, axis=3, keepdims=True)
         d.beta = d_beta / np.where(rows.beta == 0, 1, rows.beta)

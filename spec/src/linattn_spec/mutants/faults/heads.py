@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from linattn_spec.arrays import Array
 from linattn_spec.mutants.dissected import Dissected, split
 from linattn_spec.mutants.table import mutant
 
 
-def tiles(count, total):
+def tiles(count: int, total: int) -> Array:
     """Which of `count` heads each of `total` heads would share if heads were tiled."""
     return np.arange(total) % count
 
@@ -15,10 +16,10 @@ def tiles(count, total):
 class TransposedState(Dissected):
     """The state is laid out [Dv, Dk]."""
 
-    def enter(self, state):
+    def enter(self, state: Array) -> Array:
         return state.swapaxes(2, 3).reshape(state.shape)
 
-    def leave(self, state):
+    def leave(self, state: Array) -> Array:
         B, H, Dk, Dv = state.shape
         return state.reshape(B, H, Dv, Dk).swapaxes(2, 3)
 
@@ -48,7 +49,7 @@ class SharedHeadGradientOverwritten(Dissected):
     operators = Dissected.every_rule
     in_gradients = True
 
-    def shared(self, x, index, heads):
+    def shared(self, x: Array, index: Array, heads: int) -> Array:
         last = np.zeros((x.shape[0], heads) + x.shape[2:])
         last[:, index] = x
         return last
@@ -60,5 +61,5 @@ class PackedDecayTransposed(Dissected):
 
     operators = ("onnx_linear_attention",)
 
-    def unpack_decay(self, decay, heads):
+    def unpack_decay(self, decay: Array, heads: int) -> Array:
         return split(decay, decay.shape[2] // heads).swapaxes(2, 3)

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from linattn_spec.arrays import Array
 from linattn_spec.mutants.dissected import Dissected
+from linattn_spec.mutants.rows import Rows
 from linattn_spec.mutants.table import mutant
 
 
@@ -10,7 +12,7 @@ from linattn_spec.mutants.table import mutant
 class PaddingDecays(Dissected):
     """A masked token still decays the state."""
 
-    def masked(self, name, x, keep):
+    def masked(self, name: str, x: Array, keep: Array) -> Array:
         return x if name == "log_decay" else super().masked(name, x, keep)
 
 
@@ -20,7 +22,7 @@ class MaskByMultiplication(Dissected):
 
     operators = Dissected.every_rule
 
-    def masked(self, name, x, keep):
+    def masked(self, name: str, x: Array, keep: Array) -> Array:
         return x * keep
 
 
@@ -30,7 +32,7 @@ class MaskSkippedForOneRow(Dissected):
 
     operators = Dissected.every_rule
 
-    def masked(self, name, x, keep):
+    def masked(self, name: str, x: Array, keep: Array) -> Array:
         return super().masked(name, x, keep | (len(x) == 1))
 
 
@@ -40,7 +42,7 @@ class BoundaryLeak(Dissected):
 
     operators = Dissected.every_rule
 
-    def starts(self, segment_ids, keep):
+    def starts(self, segment_ids: Array, keep: Array) -> Array:
         return np.zeros(segment_ids.shape, bool)
 
 
@@ -50,7 +52,7 @@ class MaskedBoundaryLeak(Dissected):
 
     operators = Dissected.every_rule
 
-    def starts(self, segment_ids, keep):
+    def starts(self, segment_ids: Array, keep: Array) -> Array:
         return super().starts(segment_ids, keep) & keep
 
 
@@ -60,7 +62,7 @@ class FirstSegmentStartsFromZeros(Dissected):
 
     operators = Dissected.every_rule
 
-    def starts(self, segment_ids, keep):
+    def starts(self, segment_ids: Array, keep: Array) -> Array:
         starts = super().starts(segment_ids, keep)
         starts[:, :1] |= starts.any(axis=1, keepdims=True)
         return starts
@@ -73,6 +75,6 @@ class BoundaryGradientLeak(Dissected):
     operators = Dissected.every_rule
     in_gradients = True
 
-    def reverse(self, before, after, t, rows):
+    def reverse(self, before: Array, after: Array, t: int, rows: Rows) -> Array:
         starts = np.diff(rows.segment, axis=1, prepend=0)[:, t, None, None, None] > 0
         return np.where(starts, after, before)

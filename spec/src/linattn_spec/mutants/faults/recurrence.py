@@ -1,13 +1,16 @@
 """Faults in the recurrence of one token."""
 
 import numpy as np
+import numpy.typing as npt
 
-from linattn_spec.mutants.dissected import Dissected
+from linattn_spec.arrays import Array
+from linattn_spec.mutants.dissected import Dissected, Inputs
 from linattn_spec.mutants.recurrence import outer, read
+from linattn_spec.mutants.rows import Rows
 from linattn_spec.mutants.table import mutant
 
 
-def rounded(x, dtype):
+def rounded(x: Array, dtype: npt.DTypeLike) -> Array:
     return x.astype(dtype).astype(np.float64)
 
 
@@ -17,7 +20,7 @@ class PastIgnored(Dissected):
 
     operators = Dissected.every_rule
 
-    def enter(self, state):
+    def enter(self, state: Array) -> Array:
         return np.zeros_like(state)
 
 
@@ -27,7 +30,7 @@ class PastHonouredForOneToken(Dissected):
 
     operators = Dissected.every_rule
 
-    def forward(self, rows):
+    def forward(self, rows: Rows) -> tuple[Array, Array]:
         if rows.q.shape[2] > 1:
             rows.state = np.zeros_like(rows.state)
         return super().forward(rows)
@@ -37,15 +40,16 @@ class PastHonouredForOneToken(Dissected):
 class ErrorBeforeDecay(Dissected):
     """The error is taken from the state before it decays."""
 
-    def write(self, k, v, beta, decayed, state):
-        return beta * (v - read(k, state))
+    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
+        error: Array = v - read(k, state)
+        return beta * error
 
 
 @mutant
 class DecayAfterWrite(Dissected):
     """The decay is applied to what its own token writes."""
 
-    def update(self, rows, t, decayed, write):
+    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return decayed + outer(np.exp(rows.g[:, :, t]) * rows.k[:, :, t], write)
 
 
@@ -53,7 +57,7 @@ class DecayAfterWrite(Dissected):
 class DecayOnValueAxis(Dissected):
     """The decay runs along Dv instead of Dk."""
 
-    def decay(self, state, g):
+    def decay(self, state: Array, g: Array) -> Array:
         g = np.broadcast_to(g, state.shape[:3])
         return np.exp(g[..., np.arange(state.shape[3]) % g.shape[2]])[..., None, :] * state
 
@@ -62,7 +66,7 @@ class DecayOnValueAxis(Dissected):
 class DecayInBaseTwo(Dissected):
     """The log decay is read in base 2."""
 
-    def decay(self, state, g):
+    def decay(self, state: Array, g: Array) -> Array:
         return np.exp2(g)[..., None] * state
 
 
@@ -70,7 +74,7 @@ class DecayInBaseTwo(Dissected):
 class GateClamped(Dissected):
     """The log decay is clamped at -20."""
 
-    def gate(self, log_decay):
+    def gate(self, log_decay: Array) -> Array:
         return np.maximum(log_decay, -20)
 
 
@@ -78,7 +82,7 @@ class GateClamped(Dissected):
 class GateGuarded(Dissected):
     """A guard keeps the log decay below -1e-6, so that nothing is kept in full."""
 
-    def gate(self, log_decay):
+    def gate(self, log_decay: Array) -> Array:
         return np.minimum(log_decay, -1e-6)
 
 
@@ -86,7 +90,7 @@ class GateGuarded(Dissected):
 class GatesAndStateInInputDtype(Dissected):
     """Gates and initial state are rounded to the dtype of the value first."""
 
-    def rows(self, given, scale, chunk_size, delta):
+    def rows(self, given: Inputs, scale: float, chunk_size: int, delta: bool) -> Rows:
         rounding = {
             name: rounded(x, given["value"].dtype)
             for name, x in given.items()
@@ -99,7 +103,7 @@ class GatesAndStateInInputDtype(Dissected):
 class BetaClamped(Dissected):
     """Beta is clamped at 1."""
 
-    def rate(self, beta):
+    def rate(self, beta: Array) -> Array:
         return np.minimum(beta, 1)
 
 
@@ -107,10 +111,10 @@ class BetaClamped(Dissected):
 class GatesOfTheFirstRow(Dissected):
     """The gates of the first row of the batch serve every row."""
 
-    def gate(self, log_decay):
+    def gate(self, log_decay: Array) -> Array:
         return np.broadcast_to(log_decay[:1], log_decay.shape)
 
-    def rate(self, beta):
+    def rate(self, beta: Array) -> Array:
         return np.broadcast_to(beta[:1], beta.shape)
 
 
@@ -118,7 +122,7 @@ class GatesOfTheFirstRow(Dissected):
 class BetaOnValueOnly(Dissected):
     """Beta scales the value but not what the key reads from the state."""
 
-    def write(self, k, v, beta, decayed, state):
+    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
         return beta * v - read(k, decayed)
 
 
@@ -126,7 +130,7 @@ class BetaOnValueOnly(Dissected):
 class StateInFloat16(Dissected):
     """The state is rounded to float16 after every token."""
 
-    def update(self, rows, t, decayed, write):
+    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return rounded(super().update(rows, t, decayed, write), np.float16)
 
 
@@ -134,7 +138,7 @@ class StateInFloat16(Dissected):
 class StateInInputDtype(Dissected):
     """The state is rounded to the dtype of the inputs after every token."""
 
-    def update(self, rows, t, decayed, write):
+    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return rounded(super().update(rows, t, decayed, write), rows.dtype)
 
 
@@ -144,7 +148,7 @@ class ReadBeforeWrite(Dissected):
 
     operators = Dissected.every_rule
 
-    def reading(self, q, after, decayed):
+    def reading(self, q: Array, after: Array, decayed: Array) -> Array:
         return read(q, decayed)
 
 
@@ -152,13 +156,13 @@ class ReadBeforeWrite(Dissected):
 class ScaleIgnored(Dissected):
     """The default scale replaces any other."""
 
-    def scale(self, scale, Dk):
-        return Dk**-0.5
+    def scale(self, scale: float | None, Dk: int) -> float:
+        return super().scale(None, Dk)
 
 
 @mutant
 class ZeroScaleIsDefault(Dissected):
     """A scale of 0.0 is taken for a missing one."""
 
-    def scale(self, scale, Dk):
+    def scale(self, scale: float | None, Dk: int) -> float:
         return scale or Dk**-0.5
