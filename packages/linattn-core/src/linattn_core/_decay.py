@@ -47,7 +47,8 @@ def decay_state(state: Array, log_decay: Array) -> Array:
     weak = log_decay > -0.5
     kept = weak.astype(state.dtype)
     lost = np.where(weak, np.expm1(np.where(weak, log_decay, 0)), np.exp(log_decay))
-    return kept[..., None] * state + lost[..., None] * state
+    decayed: Array = kept[..., None] * state + lost[..., None] * state
+    return decayed
 
 
 def _per_head(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:

@@ -1,0 +1,154 @@
+"""What can be run here: `nox --list` says what each session does, `nox` runs them all."""
+
+import re
+import shutil
+from datetime import date
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+SPEC = "spec"
+PACKAGES = {name: f"packages/linattn-{name}" for name in ("core", "torch", "jax", "tf")}
+EVERYTHING = [SPEC, *PACKAGES.values()]
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "virtualenv"
+
+# Small arrays: two processes of one thread each use two cores better than one process of two.
+PYTEST = ("pytest", "--numprocesses=2")
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def install(session, folders, *tools):
+    """Installs tools, and then the packages in `folders` as a user would: built, not linked."""
+    # The build backend comes from the constraints too, so nothing is built with another one.
+    pip = ("--constraint=constraints.txt", "--no-compile")
+    session.install(*pip, "hatchling", *tools, silent=False)
+    if folders:
+        paths = [f"./{folder}" for folder in folders]
+        session.install(*pip, "--no-build-isolation", *paths, silent=False)
+
+
+@nox.session
+def lint(session):
+    """Style: ruff check and ruff format."""
+    install(session, [], "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session):
+    """Types: mypy --strict on linattn-core and linattn-spec."""
+    install(session, [SPEC, PACKAGES["core"]], "mypy", "hypothesis", "pytest")
+    session.run("mypy", "--strict", "packages/linattn-core/src")
+    session.run("mypy", "--strict", "spec/src")
+
+
+@nox.session(name="test-spec")
+def test_spec(session):
+    """Tests of the definitions, the fixtures and the conformance runner."""
+    install(session, [SPEC], "hypothesis", "jsonschema", "pytest", "pytest-xdist", "safetensors")
+    session.run(*PYTEST, "spec/tests", *session.posargs, env=ENVIRONMENT)
+
+
+def test_package(session, name):
+    install(
+        session,
+        dict.fromkeys([SPEC, PACKAGES["core"], PACKAGES[name]]),
+        "hypothesis",
+        "pytest",
+        "pytest-xdist",
+    )
+    session.run(*PYTEST, f"{PACKAGES[name]}/tests", *session.posargs, env=ENVIRONMENT)
+
+
+@nox.session(name="test-core")
+def test_core(session):
+    """Tests of the NumPy package, alone with linattn-spec."""
+    test_package(session, "core")
+
+
+@nox.session(name="test-torch")
+def test_torch(session):
+    """Tests of the PyTorch package, alone with linattn-core and linattn-spec."""
+    test_package(session, "torch")
+
+
+@nox.session(name="test-jax")
+def test_jax(session):
+    """Tests of the JAX package, alone with linattn-core and linattn-spec."""
+    test_package(session, "jax")
+
+
+@nox.session(name="test-tf")
+def test_tf(session):
+    """Tests of the TensorFlow package, alone with linattn-core and linattn-spec."""
+    test_package(session, "tf")
+
+
+@nox.session
+def build(session):
+    """Wheels of all packages in dist/, their contents, and each in a clean environment."""
+    install(session, [], "pytest", "pytest-xdist")
+    shutil.rmtree("dist", ignore_errors=True)
+    paths = [f"./{folder}" for folder in EVERYTHING]
+    session.run("pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir=dist", *paths)
+    session.run(*PYTEST, "tests/wheels", *session.posargs)
+
+
+@nox.session
+def repo(session):
+    """Tests of what no single package can test: mirror, imports, versions, READMEs, parity."""
+    tools = ("hypothesis", "matplotlib", "nox", "pytest", "pytest-xdist", "rich")
+    install(session, EVERYTHING, *tools)
+    files = sorted(str(path) for path in Path("tests").glob("test_*.py"))
+    session.run(*PYTEST, *files, *session.posargs, env=ENVIRONMENT)
+
+
+@nox.session
+def parity(session):
+    """All fixtures through all packages, each against the definition and each other."""
+    names = {"numpy": "core", "torch": "torch", "jax": "jax", "tf": "tf"}
+    chosen = [name for name in session.posargs if name in names]
+    folders = [PACKAGES[names[name]] for name in chosen or names]
+    install(session, dict.fromkeys([SPEC, PACKAGES["core"], *folders]), "matplotlib", "rich")
+    session.run("python", "-m", "parity", *session.posargs, env={"PYTHONPATH": str(ROOT / "tests")})
+
+
+@nox.session(default=False)
+def fixtures(session):
+    """Writes spec/fixtures again from the definitions; with `-- --check`, only compares."""
+    session.install("--constraint=constraints.txt", "numpy", "ml_dtypes", silent=False)
+    # From the checkout: an installed linattn-spec would write into itself.
+    env = {"PYTHONPATH": str(ROOT / "spec" / "src")}
+    session.run("python", "-m", "linattn_spec.generate", *session.posargs, env=env)
+
+
+@nox.session(default=False, venv_backend="none")
+def bump(session):
+    """`nox -s bump -- 0.2.0` sets the one version everywhere, and dates the changelog's entry."""
+    if len(session.posargs) != 1 or not re.fullmatch(r"\d+\.\d+\.\d+", session.posargs[0]):
+        session.error("give the version, as in: nox -s bump -- 0.2.0")
+    set_version(ROOT, session.posargs[0], date.today())
+
+
+def set_version(root, version, today):
+    """Sets every package's version and every `==` between them, under `root`."""
+    for folder in EVERYTHING:
+        project = root / folder / "pyproject.toml"
+        substitute(project, r'^version = "[^"]*"', f'version = "{version}"')
+        substitute(project, r'"(linattn-\w+(?:\[\w+\])?)==[^"]*"', rf'"\1=={version}"')
+        (module,) = (root / folder / "src").glob("linattn_*/__init__.py")
+        substitute(module, r'^__version__ = "[^"]*"', f'__version__ = "{version}"')
+    substitute(
+        root / "CHANGELOG.md",
+        r"^## Unreleased$",
+        f"## Unreleased\n\n## {version} – {today.isoformat()}",
+    )
+
+
+def substitute(path, pattern, replacement):
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(pattern, replacement, text, flags=re.MULTILINE), encoding="utf-8")

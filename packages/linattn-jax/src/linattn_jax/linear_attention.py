@@ -1,0 +1,104 @@
+"""linear_attention and linear_attention_step on JAX arrays."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import linattn_core
+from linattn_core.checks import check_linear_attention, check_linear_attention_step
+from linattn_jax._attend import attend
+from linattn_jax._describe import describe
+from linattn_jax._documentation import documented_as
+from linattn_jax._recurrent import recurrent
+from linattn_jax._tokens import Array, finish, prepare
+
+
+@documented_as(linattn_core.linear_attention)
+def linear_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    update_rule: str = "linear",
+    log_decay: Array | None = None,
+    beta: Array | None = None,
+    initial_state: Array | None = None,
+    mask: Array | None = None,
+    segment_ids: Array | None = None,
+    scale: Any = None,
+    execution_mode: str = "auto",
+    chunk_size: int = 64,
+) -> tuple[Array, Array]:
+    check_linear_attention(
+        describe,
+        query,
+        key,
+        value,
+        update_rule=update_rule,
+        log_decay=log_decay,
+        beta=beta,
+        initial_state=initial_state,
+        mask=mask,
+        segment_ids=segment_ids,
+        scale=scale,
+        execution_mode=execution_mode,
+        chunk_size=chunk_size,
+    )
+    query, key, value, log_decay, beta, initial_state, mask, segment_ids = jax.tree.map(
+        jnp.asarray, (query, key, value, log_decay, beta, initial_state, mask, segment_ids)
+    )
+    tokens, state = prepare(
+        query,
+        key,
+        value,
+        log_decay=log_decay,
+        beta=beta,
+        initial_state=initial_state,
+        mask=mask,
+        segment_ids=segment_ids,
+        scale=scale,
+    )
+    output, final_state = attend(tokens, state, execution_mode, chunk_size)
+    return finish(output, mask, value.dtype), final_state
+
+
+@documented_as(linattn_core.linear_attention_step)
+def linear_attention_step(
+    query: Array,
+    key: Array,
+    value: Array,
+    state: Array | None,
+    *,
+    update_rule: str = "linear",
+    log_decay: Array | None = None,
+    beta: Array | None = None,
+    scale: Any = None,
+) -> tuple[Array, Array]:
+    check_linear_attention_step(
+        describe,
+        query,
+        key,
+        value,
+        state,
+        update_rule=update_rule,
+        log_decay=log_decay,
+        beta=beta,
+        scale=scale,
+    )
+    query, key, value, log_decay, beta, state = jax.tree.map(
+        jnp.asarray, (query, key, value, log_decay, beta, state)
+    )
+    tokens, initial_state = prepare(
+        query[:, None],
+        key[:, None],
+        value[:, None],
+        log_decay=None if log_decay is None else log_decay[:, None],
+        beta=None if beta is None else beta[:, None],
+        initial_state=state,
+        mask=None,
+        segment_ids=None,
+        scale=scale,
+    )
+    output, final_state = recurrent(tokens, initial_state)
+    return finish(output, None, value.dtype)[:, 0], final_state

@@ -1,0 +1,15 @@
+"""The choice between the two forms."""
+
+from linattn_core.chunks import chunk_length, is_recurrent
+from linattn_tf._chunk import parallel
+from linattn_tf._recurrent import recurrent
+from linattn_tf._tokens import Tensor, Tokens
+
+
+def attend(
+    tokens: Tokens, state: Tensor, execution_mode: str, chunk_size: int
+) -> tuple[Tensor, Tensor]:
+    """The output `[B, T, H, R, Dv]` and the state after the last token, in the form asked for."""
+    if is_recurrent(execution_mode, tokens.key.shape[1]):
+        return recurrent(tokens, state)
+    return parallel(tokens, state, chunk_length(chunk_size))

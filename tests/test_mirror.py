@@ -1,0 +1,203 @@
+"""The backend packages mirror each other, and the NumPy package, name by name."""
+
+import ast
+import functools
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+PACKAGES = Path(__file__).resolve().parents[1] / "packages"
+BACKENDS = ("torch", "jax", "tf")
+
+# What one framework needs and another does not, and why. Everything else is common to all of them.
+DIALECT = {
+    "torch": {
+        # An export leaves sizes open that Python would otherwise branch on.
+        "_describe.py": {"static_size"},
+        # Autocast would run the products in half precision.
+        "_precision.py": {"the file", "full_precision"},
+        # An exported program has a loop node in the place of the loop.
+        "_scan.py": {"_loop_node"},
+        # Each framework's own word for an array.
+        "_tokens.py": {"Tensor"},
+    },
+    "jax": {
+        # So does an export with symbolic sizes.
+        "_describe.py": {"static_size"},
+        # The inverse has a derivative of its own, for every mode of differentiation.
+        "_inverse.py": {
+            "BLOCK",
+            "_diagonal_blocks",
+            "_inverse",
+            "_inverse_by_rows",
+            "_inverse_jvp",
+        },
+        # A GPU multiplies float32 in TF32 and a TPU in bfloat16, unless a product says otherwise.
+        "_precision.py": {"the file", "einsum", "matmul"},
+        "_tokens.py": {"Array"},
+    },
+    "tf": {
+        # The serial pass has a gradient of its own, and T may be a tensor.
+        "_chunk.py": {"_Pass", "_pass_states", "_reverse", "_swap"},
+        # Variables and arrays are tensors to TensorFlow's users; sizes may be known only when run.
+        "_describe.py": {"_as_tensor", "_is_nested", "as_tensors", "check_known", "sizes"},
+        # The inverse has a gradient of its own, exact to second order.
+        "_inverse.py": {"_inverse", "_inverse_by_halves"},
+        # A loop without steps has no results to stack, so an open T gets one token of padding.
+        "_recurrent.py": {"_swap", "_time_first"},
+        # A loop reads its steps from arrays of tensors.
+        "_scan.py": {"_each"},
+        # A Python number becomes a tensor of the dtype at hand; sizes are checked when known.
+        "_tokens.py": {"Tensor", "number", "sized"},
+    },
+}
+
+
+def source(packages, name):
+    return packages / f"linattn-{name}" / "src" / f"linattn_{name}"
+
+
+def functions(path):
+    """The functions of a module by name: their parameters, with kinds and defaults."""
+    return _functions(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _functions(text):
+    return {
+        node.name: _parameters(node.args)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _parameters(arguments):
+    assert not arguments.posonlyargs
+    positional = [parameter.arg for parameter in arguments.args]
+    defaults = [ast.unparse(default) for default in arguments.defaults]
+    keywords = {
+        parameter.arg: default and ast.unparse(default)
+        for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    }
+    return positional, defaults, list(keywords.items())
+
+
+def exported(packages, name):
+    """`__all__`, by the module that each name comes from."""
+    origin, names = {}, None
+    for node in ast.parse((source(packages, name) / "__init__.py").read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            origin |= {alias.name: node.module.rpartition(".")[2] for alias in node.names}
+        elif isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            names = ast.literal_eval(node.value)
+    return {name: origin[name] for name in names}
+
+
+def public_functions(packages, name):
+    folder = source(packages, name)
+    return {
+        operator: (module, functions(folder / f"{module}.py")[operator])
+        for operator, module in exported(packages, name).items()
+    }
+
+
+def differences(packages):
+    """What keeps the packages from mirroring each other, one sentence each."""
+    # NumPy has no automatic differentiation, so its gradients are functions of their own.
+    operators = {
+        operator: where
+        for operator, where in public_functions(packages, "core").items()
+        if not operator.endswith("_vjp")
+    }
+    for name in BACKENDS:
+        found = public_functions(packages, name)
+        for operator in sorted(operators.keys() | found.keys()):
+            ours, theirs = operators.get(operator), found.get(operator)
+            if ours != theirs:
+                yield f"linattn_{name}.{operator} is {theirs}, linattn_core has {ours}"
+    names = {name: _names(source(packages, name), DIALECT[name]) for name in BACKENDS}
+    for file in sorted({file for files in names.values() for file in files}):
+        for function in sorted({x for files in names.values() for x in files.get(file, ())}):
+            lacking = [name for name in BACKENDS if function not in names[name].get(file, ())]
+            if lacking:
+                yield f"{file}: {function} is not in linattn_{' nor linattn_'.join(lacking)}"
+
+
+def _names(folder, dialect):
+    """What each file defines, and the file itself, without what is declared as dialect."""
+    assert folder.is_dir()
+    return {
+        path.name: {"the file", *_defined(path)} - dialect.get(path.name, set())
+        for path in folder.glob("*.py")
+    }
+
+
+def _defined(path):
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets)
+
+
+def test_the_packages_mirror_each_other():
+    found = list(differences(PACKAGES))
+    assert not found, "\n".join(found)
+
+
+def test_what_is_declared_as_dialect_exists_and_is_not_common():
+    found = {name: _names(source(PACKAGES, name), {}) for name in BACKENDS}
+    for name, files in DIALECT.items():
+        for file, declared in files.items():
+            assert declared <= found[name][file], f"linattn_{name}/{file}"
+            common = set.intersection(*(names.get(file, set()) for names in found.values()))
+            assert not declared & common, f"linattn_{name}/{file}"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name in ("core", *BACKENDS):
+        shutil.copytree(source(PACKAGES, name), source(tmp_path, name))
+    return tmp_path
+
+
+def _edit(path, pattern, replacement):
+    text = path.read_text(encoding="utf-8")
+    edited, count = re.subn(pattern, replacement, text, count=1)
+    assert count == 1
+    path.write_text(edited, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "named"),
+    [
+        (
+            "linear_attention.py",
+            r"chunk_size: int = 64",
+            "chunk_size: int = 32",
+            "linear_attention",
+        ),
+        ("linear_attention.py", r"    \*,\n", "", "linear_attention"),
+        ("kernelized_attention.py", r"epsilon: float", "eps: float", "kernelized_attention"),
+        ("feature_maps.py", r"(def relu\(.*)epsilon: float = 1e-6", r"\1epsilon: float", "relu"),
+        ("_attend.py", r"def attend\(", "def fused_attend(", "attend"),
+        ("__init__.py", r'    "relu",\n', "", "relu"),
+    ],
+)
+def test_a_planted_difference_is_found(copy, name, file, pattern, replacement, named):
+    before = set(differences(copy))
+    _edit(source(copy, name) / file, pattern, replacement)
+    planted = set(differences(copy)) - before
+    assert planted
+    assert all(named in line for line in planted)
+    assert any(f"linattn_{name}" in line for line in planted)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_file_that_only_one_package_has_is_found(copy, name):
+    (source(copy, name) / "fused.py").write_text("")
+    others = " nor ".join(f"linattn_{other}" for other in BACKENDS if other != name)
+    assert f"fused.py: the file is not in {others}" in differences(copy)

@@ -1,0 +1,138 @@
+"""The wheels in dist/ hold what they should, and each works in a clean environment."""
+
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {
+    path.parent.name if path.parent.name != "spec" else "linattn-spec": path.parent
+    for path in [ROOT / "spec" / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]
+}
+FRAMEWORKS = {"jax", "tensorflow", "torch"}
+
+TRY = {
+    "linattn-spec": """
+from linattn_spec.fixtures import fixtures_directory, load_cases
+assert fixtures_directory().name == "fixtures_data"
+assert len(load_cases()) > 300
+""",
+    "linattn-core": """
+import numpy as np
+from linattn_core import linear_attention
+x = np.ones((1, 3, 2, 4))
+output, state = linear_attention(x, x, x)
+assert state.shape == (1, 2, 4, 4)
+""",
+    "linattn-torch": """
+import torch
+from linattn_torch import linear_attention
+x = torch.ones((1, 3, 2, 4))
+output, state = linear_attention(x, x, x)
+assert state.shape == (1, 2, 4, 4)
+""",
+    "linattn-jax": """
+import jax.numpy as jnp
+from linattn_jax import linear_attention
+x = jnp.ones((1, 3, 2, 4))
+output, state = linear_attention(x, x, x)
+assert state.shape == (1, 2, 4, 4)
+""",
+    "linattn-tf": """
+import tensorflow as tf
+from linattn_tf import linear_attention
+x = tf.ones((1, 3, 2, 4))
+output, state = linear_attention(x, x, x)
+assert state.shape == (1, 2, 4, 4)
+""",
+}
+
+
+def wheel(package):
+    (path,) = (ROOT / "dist").glob(f"{package.replace('-', '_')}-*.whl")
+    return path
+
+
+def contents(package):
+    with zipfile.ZipFile(wheel(package)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def expected(folder):
+    """What the wheel holds besides its metadata: the source, and the spec's texts and fixtures."""
+    files = {}
+    for path in (folder / "src").rglob("*.py"):
+        files[path.relative_to(folder / "src").as_posix()] = path.read_bytes()
+    if folder.name == "spec":
+        for data, name in (("fixtures", "fixtures_data"), ("math", "math")):
+            for path in (folder / data).rglob("*"):
+                if path.is_file():
+                    relative = path.relative_to(folder / data).as_posix()
+                    files[f"linattn_spec/{name}/{relative}"] = path.read_bytes()
+    return files
+
+
+def test_there_is_a_wheel_of_each_package_and_no_other():
+    assert len(list((ROOT / "dist").iterdir())) == len(FOLDERS)
+    assert {wheel(package).name.partition("-")[0] for package in FOLDERS} == {
+        package.replace("-", "_") for package in FOLDERS
+    }
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_the_wheel_holds_the_package_and_nothing_else(package):
+    found = {name: data for name, data in contents(package).items() if ".dist-info/" not in name}
+    wanted = expected(FOLDERS[package])
+    assert found.keys() == wanted.keys()
+    assert all(found[name] == data for name, data in wanted.items())
+
+
+def test_the_wheel_of_the_spec_holds_the_mathematics_and_the_fixtures():
+    names = contents("linattn-spec").keys()
+    assert "linattn_spec/math/linear_attention.md" in names
+    assert "linattn_spec/fixtures_data/index.sha256" in names
+    assert sum(name.endswith(".safetensors") for name in names) > 300
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_the_metadata_is_that_of_the_project(package):
+    (metadata,) = (
+        data.decode()
+        for name, data in contents(package).items()
+        if name.endswith(".dist-info/METADATA")
+    )
+    project = tomllib.loads((FOLDERS[package] / "pyproject.toml").read_text())["project"]
+    header = metadata.partition("\n\n")[0].splitlines()
+    assert f"Version: {project['version']}" in header
+    assert "License-Expression: Apache-2.0" in header
+    required = [line.removeprefix("Requires-Dist: ") for line in header if "extra ==" not in line]
+    assert {x.replace("_", "-") for x in project["dependencies"]} <= set(required)
+
+
+@pytest.mark.parametrize("package", TRY)
+def test_the_wheel_works_in_a_clean_environment_and_brings_only_its_framework(package, tmp_path):
+    environment = tmp_path / "environment"
+    venv.create(environment)
+    python = environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    wheels = {wheel(package)} | ({wheel("linattn-core")} if package != "linattn-spec" else set())
+    pip = [sys.executable, "-m", "pip", f"--python={python}"]
+    subprocess.run(
+        [*pip, "install", "--no-compile", f"--constraint={ROOT / 'constraints.txt'}", *wheels],
+        check=True,
+    )
+    subprocess.run([python, "-c", TRY[package]], check=True, cwd=tmp_path)
+    frozen = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
+    installed = {line.replace(" @ ", "==").partition("==")[0] for line in frozen.splitlines()}
+    requires = " ".join(
+        tomllib.loads((FOLDERS[package] / "pyproject.toml").read_text())["project"]["dependencies"]
+    )
+    assert installed & FRAMEWORKS == {name for name in FRAMEWORKS if name in requires}
+
+
+def test_every_package_is_tried():
+    assert TRY.keys() == FOLDERS.keys()
