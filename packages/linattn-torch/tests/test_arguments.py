@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from problems import problem
+from problem import problem
 
 from linattn_torch import elu_plus_one, kernelized_attention, linear_attention
 

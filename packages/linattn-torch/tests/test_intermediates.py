@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from problems import RULES, problem
+from problem import RULES, problem
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linattn_torch import kernelized_attention, linear_attention

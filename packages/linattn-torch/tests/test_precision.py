@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from problems import RULES, error, problem
+from problem import RULES, error, problem
 
 import linattn_spec
 from linattn_torch import elu_plus_one, l2_normalize, linear_attention, linear_attention_step

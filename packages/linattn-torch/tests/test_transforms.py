@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch._dynamo.testing
-from problems import RULES, error, problem
+from problem import RULES, error, problem
 from torch.func import grad, jacrev, jvp, vmap
 
 from linattn_torch import kernelized_attention, linear_attention, linear_attention_step
