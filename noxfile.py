@@ -53,13 +53,14 @@ def test_spec(session):
     session.run(*PYTEST, "spec/tests", *session.posargs, env=ENVIRONMENT)
 
 
-def test_package(session, name):
+def test_package(session, name, *tools):
     install(
         session,
         dict.fromkeys([SPEC, PACKAGES["core"], PACKAGES[name]]),
         "hypothesis",
         "pytest",
         "pytest-xdist",
+        *tools,
     )
     session.run(*PYTEST, f"{PACKAGES[name]}/tests", *session.posargs, env=ENVIRONMENT)
 
@@ -79,7 +80,7 @@ def test_torch(session):
 @nox.session(name="test-jax")
 def test_jax(session):
     """Tests of the JAX package, alone with linattn-core and linattn-spec."""
-    test_package(session, "jax")
+    test_package(session, "jax", "flatbuffers")  # jax.export serializes with it
 
 
 @nox.session(name="test-tf")
