@@ -66,7 +66,7 @@ def contents(package):
 def expected(folder):
     """What the wheel holds besides its metadata: the source, and the spec's texts and fixtures."""
     files = {}
-    for path in (folder / "src").rglob("*.py"):
+    for path in (*(folder / "src").rglob("*.py"), *(folder / "src").rglob("py.typed")):
         files[path.relative_to(folder / "src").as_posix()] = path.read_bytes()
     if folder.name == "spec":
         for data, name in (("fixtures", "fixtures_data"), ("math", "math")):

@@ -67,3 +67,9 @@ def heads_error(q_num_heads: Any, kv_num_heads: Any) -> ValueError:
 
 def spell_choices(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def check_known_scale(scale: Any) -> None:
+    """For an operator to which 0.0 means the default: a traced number will not do."""
+    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
+        raise TypeError(f"scale must be a number, got {scale!r}")

@@ -31,6 +31,7 @@ from linattn_core._options import (
     check_chunk_size,
     check_epsilon,
     check_flag,
+    check_known_scale,
     check_scale,
     heads_error,
     is_integer_argument,
@@ -182,9 +183,7 @@ def check_onnx_linear_attention(
     """Raises ValueError or TypeError unless `onnx_linear_attention` takes these arguments."""
     check_choice("update_rule", update_rule, UPDATE_RULES)
     check_chunk_size(chunk_size)
-    if scale is None:
-        raise TypeError("scale must be a number, got None")
-    check_scale(scale)
+    check_known_scale(scale)
     for heads in (q_num_heads, kv_num_heads):
         if not is_integer_argument(heads) or heads < 1:
             raise heads_error(q_num_heads, kv_num_heads)

@@ -3,7 +3,7 @@
 UPDATE_RULES = ("linear", "gated", "delta", "gated_delta")
 EXECUTION_MODES = ("auto", "parallel", "recurrent")
 
-# A chunk costs chunk_length ** 2 per token pair inside it: beyond this, longer chunks only waste.
+# A token costs as many products as its chunk has tokens: beyond this, longer chunks only waste.
 LONGEST_CHUNK = 256
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from linattn_core._attend import attend
 from linattn_core._describe import describe
-from linattn_core._recurrent import recurrent
 from linattn_core._tokens import Array, finish, prepare
 from linattn_core.checks import check_linear_attention, check_linear_attention_step
 
@@ -38,7 +37,7 @@ def linear_attention(
         key: `[B, T, Hk, Dk]`, the dtype of query. Hk divides Hv. For the delta rules
             beta * |key|^2 <= 2, or the recurrence itself diverges.
         value: `[B, T, Hv, Dv]`, the dtype of query. A head is shared by neighbours: query
-            head h reads state head h * Hv // Hq.
+            head h of Hq >= Hv reads state head h * Hv // Hq.
         update_rule: "linear", "gated", "delta" or "gated_delta".
         log_decay: `[B, T, Hv]` or `[B, T, Hv, Dk]`, any real float dtype, natural logarithm,
             <= 0; -inf empties the state. For the gated rules, None otherwise.
@@ -153,5 +152,5 @@ def linear_attention_step(
         segment_ids=None,
         scale=scale,
     )
-    output, final_state = recurrent(tokens, initial_state)
+    output, final_state = attend(tokens, initial_state, "recurrent", 1)
     return finish(output, None, value.dtype)[:, 0], final_state

@@ -10,7 +10,6 @@ from linattn_core.checks import check_linear_attention, check_linear_attention_s
 from linattn_jax._attend import attend
 from linattn_jax._describe import describe
 from linattn_jax._documentation import documented_as
-from linattn_jax._recurrent import recurrent
 from linattn_jax._tokens import Array, finish, prepare
 
 
@@ -100,5 +99,5 @@ def linear_attention_step(
         segment_ids=None,
         scale=scale,
     )
-    output, final_state = recurrent(tokens, initial_state)
+    output, final_state = attend(tokens, initial_state, "recurrent", 1)
     return finish(output, None, value.dtype)[:, 0], final_state

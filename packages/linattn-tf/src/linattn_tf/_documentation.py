@@ -8,10 +8,11 @@ import tensorflow as tf
 from linattn_core.documentation import documented_as as document
 
 NOTE = """On TensorFlow: tensors, variables, arrays and nested lists of numbers, in the dtype they
-    have. Differentiable to any order in every float argument, eagerly, in a tf.function traced once
-    for every B and T, with jit_compile=True, and from a SavedModel. On GPUs float32 products
-    are rounded to TensorFloat-32 unless tf.config.experimental.enable_tensor_float_32_execution
-    (False) was called: TensorFlow has no such switch for a single product."""
+    have. Differentiable in every float argument: eagerly, in a tf.function traced once for every
+    B and T, with jit_compile=True and from a SavedModel; a second time, eagerly and in a
+    tf.function. On GPUs float32 products are rounded to TensorFloat-32 unless
+    tf.config.experimental.enable_tensor_float_32_execution(False) was called: TensorFlow has no
+    such switch for a single product."""
 
 
 def documented_as(original: Callable[..., Any]) -> Callable[[Any], Any]:

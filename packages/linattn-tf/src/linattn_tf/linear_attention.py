@@ -7,7 +7,6 @@ from linattn_core.checks import check_linear_attention, check_linear_attention_s
 from linattn_tf._attend import attend
 from linattn_tf._describe import as_tensors, describe
 from linattn_tf._documentation import documented_as
-from linattn_tf._recurrent import recurrent
 from linattn_tf._tokens import Tensor, finish, prepare
 
 
@@ -104,5 +103,5 @@ def linear_attention_step(
         segment_ids=None,
         scale=scale,
     )
-    output, final_state = recurrent(tokens, initial_state)
+    output, final_state = attend(tokens, initial_state, "recurrent", 1)
     return finish(output, None, value.dtype)[:, 0], final_state

@@ -1,4 +1,8 @@
-"""Full precision whatever the caller's framework-wide settings say."""
+"""Float32 products in float32, also under autocast.
+
+TensorFloat-32 on GPUs is off unless the caller turned it on for the whole process, and torch has no
+switch for a single product.
+"""
 
 import contextlib
 

@@ -9,6 +9,7 @@ from linattn_core.checks import check_kernelized_attention, check_mapped
 from linattn_torch._attend import attend
 from linattn_torch._describe import describe
 from linattn_torch._documentation import documented_as
+from linattn_torch._precision import full_precision
 from linattn_torch._tokens import Tensor, Tokens, finish, keep, prepare, wide_dtype
 from linattn_torch.feature_maps import elu_plus_one, relu
 
@@ -110,9 +111,11 @@ def _join_state(state: KernelState, dtype: torch.dtype) -> Tensor:
 def _read_all(tokens: Tokens) -> Tensor:
     """Every query reads the sum over the whole sequence (equations (13)-(14))."""
     batch, count, heads, group, width = tokens.query.shape
-    state = tokens.key.permute(0, 2, 3, 1) @ tokens.value.transpose(1, 2)
-    rows = tokens.query.transpose(1, 2).reshape(batch, heads, count * group, width)
-    return (rows @ state).reshape(batch, heads, count, group, state.shape[-1]).transpose(1, 2)
+    with full_precision(tokens.query):
+        state = tokens.key.permute(0, 2, 3, 1) @ tokens.value.transpose(1, 2)
+        rows = tokens.query.transpose(1, 2).reshape(batch, heads, count * group, width)
+        read = (rows @ state).reshape(batch, heads, count, group, state.shape[-1])
+    return read.transpose(1, 2)
 
 
 def _read_segments(tokens: Tokens, starts: Tensor, state: Tensor, form: Form) -> Tensor:

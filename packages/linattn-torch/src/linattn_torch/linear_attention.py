@@ -7,7 +7,6 @@ from linattn_core.checks import check_linear_attention, check_linear_attention_s
 from linattn_torch._attend import attend
 from linattn_torch._describe import describe
 from linattn_torch._documentation import documented_as
-from linattn_torch._recurrent import recurrent
 from linattn_torch._tokens import Tensor, finish, prepare
 
 
@@ -91,5 +90,5 @@ def linear_attention_step(
         segment_ids=None,
         scale=scale,
     )
-    output, final_state = recurrent(tokens, initial_state)
+    output, final_state = attend(tokens, initial_state, "recurrent", 1)
     return finish(output, None, value.dtype)[:, 0], final_state
