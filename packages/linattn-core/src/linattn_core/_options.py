@@ -71,5 +71,5 @@ def spell_choices(choices: Sequence[str]) -> str:
 
 def check_known_scale(scale: Any) -> None:
     """For an operator to which 0.0 means the default: a traced number will not do."""
-    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
+    if not is_number(scale) or not isinstance(scale, (int, float, np.generic, np.ndarray)):
         raise TypeError(f"scale must be a number, got {scale!r}")
