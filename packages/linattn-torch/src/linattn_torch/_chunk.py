@@ -80,10 +80,15 @@ def _pass_state(state: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
 
 def _split(x: Tensor, length: int) -> Tensor:
     """`[B, T, H, ...]` as `[N, B, H, C, ...]`, padded with tokens that do nothing."""
-    batch, count, *rest = x.shape
+    _, count, *rest = x.shape
     chunks = _chunks(length, count)
     padding = (0, 0) * len(rest) + (0, chunks * length - count)
-    x = torch.nn.functional.pad(x, padding).reshape(batch, chunks, length, *rest)
+    x = torch.nn.functional.pad(x, padding)
+    if torch.compiler.is_exporting():
+        # A reshape would ask whether chunks divide it, which an open size does not answer.
+        x = x.unfold(1, length, length).movedim(-1, 2)
+    else:
+        x = x.unflatten(1, (chunks, length))
     return x.movedim((1, 0, 3), (0, 1, 2))
 
 
@@ -103,8 +108,11 @@ def _chunks(length: int, count: int) -> int:
 def _join(x: Tensor, count: int) -> Tensor:
     """`[N, B, H, C, ...]` as `[B, T, H, ...]`, without the padding."""
     x = x.movedim((0, 1, 2), (1, 0, 3))
-    batch, chunks, length, *rest = x.shape
-    return x.reshape(batch, chunks * length, *rest)[:, :count]
+    x = x.flatten(1, 2)
+    if torch.compiler.is_exporting():
+        # A slice would ask whether it is contiguous, which an open size does not answer.
+        return x.index_select(1, torch.arange(count, device=x.device))
+    return x[:, :count].contiguous()
 
 
 def _rows(x: Tensor) -> Tensor:

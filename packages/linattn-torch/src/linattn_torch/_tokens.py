@@ -93,8 +93,8 @@ def keep(mask: Tensor | None, x: Tensor) -> Tensor:
 
 def starts(segment_ids: Tensor) -> Tensor:
     """True `[B, T]` at the first token of every segment but the first one."""
-    changes = segment_ids[:, 1:] != segment_ids[:, :-1]
-    return torch.cat([torch.zeros_like(segment_ids[:, :1], dtype=torch.bool), changes], dim=1)
+    later = torch.arange(segment_ids.shape[1], device=segment_ids.device) > 0
+    return (segment_ids != segment_ids.roll(1, dims=1)) & later
 
 
 def repeat_heads(x: Tensor, heads: int) -> Tensor:

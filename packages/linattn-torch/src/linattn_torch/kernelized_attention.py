@@ -139,4 +139,5 @@ def _read_segments(tokens: Tokens, starts: Tensor, state: Tensor, form: Form) ->
 
 def _next(x: Tensor) -> Tensor:
     """`x` `[B, T, ...]` of the token after each one, 0 after the last."""
-    return torch.cat([x[:, 1:], torch.zeros_like(x[:, :1])], dim=1)
+    last = torch.arange(x.shape[1], device=x.device) == x.shape[1] - 1
+    return torch.where(last[:, None, None], 0, x.roll(-1, dims=1))
