@@ -24,6 +24,8 @@ DIALECT = {
         "_tokens.py": {"Tensor"},
     },
     "jax": {
+        # Jitted, so that an eager call compiles once and not operation by operation.
+        "_attend.py": {"_form"},
         # So does an export with symbolic sizes.
         "_describe.py": {"static_size"},
         # The inverse has a derivative of its own, for every mode of differentiation.
