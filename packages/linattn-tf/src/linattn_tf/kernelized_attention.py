@@ -37,7 +37,8 @@ def kernelized_attention(
     )
     if isinstance(initial_state, (tuple, list)):
         parts = {f"initial_state[{i}]": x for i, x in enumerate(initial_state)}
-        initial_state = as_tensors(**parts)
+        as_given = list if isinstance(initial_state, list) else tuple
+        initial_state = as_given(as_tensors(**parts))
     check_kernelized_attention(
         describe,
         query,
