@@ -2,6 +2,7 @@
 
 import tracemalloc
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ PARALLEL = dict(execution_mode="parallel", chunk_size=4)
 class Watched(np.ndarray):
     """An array that makes every array computed from it a watched one, and notes their shapes."""
 
-    shapes: list = []  # noqa: RUF012
+    shapes: ClassVar[list] = []
 
     def __array_finalize__(self, _):
         self.shapes.append(self.shape)
