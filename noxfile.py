@@ -1,5 +1,6 @@
 """What can be run here: `nox --list` says what each session does, `nox` runs them all."""
 
+import os
 import re
 import shutil
 from datetime import date
@@ -9,11 +10,14 @@ import nox
 
 ROOT = Path(__file__).resolve().parent
 SPEC = "spec"
-PACKAGES = {name: f"packages/linattn-{name}" for name in ("core", "torch", "jax", "tf")}
+PACKAGES = {name: f"packages/linattn-{name}" for name in ("core", "torch", "jax", "tf", "keras")}
 EVERYTHING = [SPEC, *PACKAGES.values()]
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "virtualenv"
+
+# Each backend of Keras by the name of the package that is native to it.
+KERAS_BACKENDS = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
 
 # Small arrays: two processes of one thread each use two cores better than one process of two.
 PYTEST = ("pytest", "--numprocesses=2")
@@ -54,14 +58,8 @@ def test_spec(session):
 
 
 def test_package(session, name, *tools):
-    install(
-        session,
-        dict.fromkeys([SPEC, PACKAGES["core"], PACKAGES[name]]),
-        "hypothesis",
-        "pytest",
-        "pytest-xdist",
-        *tools,
-    )
+    folders = dict.fromkeys([SPEC, PACKAGES["core"], PACKAGES[name]])
+    install(session, folders, "hypothesis", "pytest", "pytest-xdist", *tools)
     session.run(*PYTEST, f"{PACKAGES[name]}/tests", *session.posargs, env=ENVIRONMENT)
 
 
@@ -90,6 +88,20 @@ def test_tf(session):
 
 
 @nox.session
+@nox.parametrize("backend", list(KERAS_BACKENDS), ids=list(KERAS_BACKENDS))
+def keras(session, backend):
+    """Tests of the Keras package on one backend, with no other installed; and the demo in short."""
+    folders = [SPEC, PACKAGES["core"], PACKAGES[backend], PACKAGES["keras"]]
+    tools = ("hypothesis", "matplotlib", "pytest", "pytest-xdist", "rich", "scikit-learn")
+    install(session, folders, *tools)
+    env = ENVIRONMENT | {"KERAS_BACKEND": KERAS_BACKENDS[backend]}
+    session.run(*PYTEST, f"{PACKAGES['keras']}/tests", *session.posargs, env=env)
+    if not session.posargs:
+        session.run("python", "examples/digits.py", env=env)
+        demonstrate(session, "--quick", env=env)
+
+
+@nox.session
 def build(session):
     """Wheels of all packages in dist/, their contents, and each in a clean environment."""
     install(session, [], "pytest", "pytest-xdist")
@@ -111,11 +123,27 @@ def repo(session):
 @nox.session
 def parity(session):
     """All fixtures through all packages, each against the definition and each other."""
-    names = {"numpy": "core", "torch": "torch", "jax": "jax", "tf": "tf"}
-    chosen = [name for name in session.posargs if name in names]
-    folders = [PACKAGES[names[name]] for name in chosen or names]
+    needed = {"numpy": ["core"]} | {backend: [backend] for backend in KERAS_BACKENDS}
+    for backend in KERAS_BACKENDS:
+        needed[f"keras-{backend}"] = needed[f"keras-{backend}-portable"] = [backend, "keras"]
+    chosen = [name for name in session.posargs if name in needed] or needed
+    folders = [PACKAGES[name] for column in chosen for name in needed[column]]
     install(session, dict.fromkeys([SPEC, PACKAGES["core"], *folders]), "matplotlib", "rich")
     session.run("python", "-m", "parity", *session.posargs, env={"PYTHONPATH": str(ROOT / "tests")})
+
+
+@nox.session(default=False)
+def demo(session):
+    """Trains a byte-level language model and streams from it; KERAS_BACKEND chooses on what."""
+    backend = os.environ.get("KERAS_BACKEND", "torch")
+    (name,) = (name for name, known in KERAS_BACKENDS.items() if known == backend)
+    install(session, [PACKAGES["core"], PACKAGES[name], PACKAGES["keras"]], "matplotlib", "rich")
+    demonstrate(session, *session.posargs, env={"KERAS_BACKEND": backend})
+
+
+def demonstrate(session, *arguments, env):
+    env = env | {"PYTHONPATH": str(ROOT / "examples"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    session.run("python", "-m", "byte_language_model", *arguments, env=env)
 
 
 @nox.session(default=False)

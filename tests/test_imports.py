@@ -10,13 +10,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAMEWORKS = {"jax", "keras", "tensorflow", "torch"}
-FAMILY = {"linattn_core", "linattn_jax", "linattn_spec", "linattn_tf", "linattn_torch"}
+FAMILY = {
+    "linattn_core",
+    "linattn_jax",
+    "linattn_keras",
+    "linattn_spec",
+    "linattn_tf",
+    "linattn_torch",
+}
 WATCHED = FRAMEWORKS | FAMILY
 # Where each package lies, and what it may import of those.
 PACKAGES = {
     "linattn_spec": ("spec", set()),
     "linattn_core": ("packages/linattn-core", set()),
     "linattn_jax": ("packages/linattn-jax", {"linattn_core", "jax"}),
+    "linattn_keras": ("packages/linattn-keras", {"linattn_core", "keras"}),
     "linattn_tf": ("packages/linattn-tf", {"linattn_core", "tensorflow"}),
     "linattn_torch": ("packages/linattn-torch", {"linattn_core", "torch"}),
 }

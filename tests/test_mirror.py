@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 PACKAGES = Path(__file__).resolve().parents[1] / "packages"
-BACKENDS = ("torch", "jax", "tf")
+# The folder of each that is written in one framework; that of Keras is its portable path.
+FOLDERS = {
+    "core": "linattn-core/src/linattn_core",
+    "torch": "linattn-torch/src/linattn_torch",
+    "jax": "linattn-jax/src/linattn_jax",
+    "tf": "linattn-tf/src/linattn_tf",
+    "keras": "linattn-keras/src/linattn_keras/portable",
+}
+BACKENDS = ("torch", "jax", "tf", "keras")
 
 # What one framework needs and another does not, and why. Everything else is common to all of them.
 DIALECT = {
@@ -54,11 +62,42 @@ DIALECT = {
         # A Python number becomes a tensor of the dtype at hand; sizes are checked when known.
         "_tokens.py": {"Tensor", "number", "sized"},
     },
+    "keras": {
+        # A loop of keras.ops takes one tensor, so what a step needs is packed into one.
+        "_chunk.py": {"_swap", "_transition"},
+        # Any backend's tensors, and what each of them leaves open.
+        "_describe.py": {
+            "Tensor",
+            "_as_tensor",
+            "as_tensors",
+            "check_known",
+            "dtype_name",
+            "sizes",
+            "static_size",
+        },
+        # There is no custom gradient.
+        "_inverse.py": {"_inverse"},
+        # A loop's results are like its state: the states, which are read afterwards.
+        "_recurrent.py": {"_swap", "_write"},
+        # Sums of chunk states that keep the dtype on every backend.
+        "_scan.py": {"_add", "running_sums", "total"},
+        "_tokens.py": {"append_tokens", "number", "transpose"},
+    },
+}
+
+# What one of them does without, and why.
+ABSENT = {
+    "keras": {
+        # It is no distribution of its own.
+        "__init__.py": {"__version__"},
+        # The form for one decay per key serves the one per head as well.
+        "_decay.py": {"_per_head"},
+    },
 }
 
 
 def source(packages, name):
-    return packages / f"linattn-{name}" / "src" / f"linattn_{name}"
+    return packages / FOLDERS[name]
 
 
 def functions(path):
@@ -122,7 +161,12 @@ def differences(packages):
     names = {name: _names(source(packages, name), DIALECT[name]) for name in BACKENDS}
     for file in sorted({file for files in names.values() for file in files}):
         for function in sorted({x for files in names.values() for x in files.get(file, ())}):
-            lacking = [name for name in BACKENDS if function not in names[name].get(file, ())]
+            lacking = [
+                name
+                for name in BACKENDS
+                if function not in names[name].get(file, ())
+                and function not in ABSENT.get(name, {}).get(file, ())
+            ]
             if lacking:
                 yield f"{file}: {function} is not in linattn_{' nor linattn_'.join(lacking)}"
 
@@ -156,6 +200,15 @@ def test_what_is_declared_as_dialect_exists_and_is_not_common():
             assert declared <= found[name][file], f"linattn_{name}/{file}"
             common = set.intersection(*(names.get(file, set()) for names in found.values()))
             assert not declared & common, f"linattn_{name}/{file}"
+
+
+def test_what_is_declared_as_absent_is_absent_and_common_to_the_others():
+    found = {name: _names(source(PACKAGES, name), {}) for name in BACKENDS}
+    for name, files in ABSENT.items():
+        for file, declared in files.items():
+            assert not declared & found[name][file], f"linattn_{name}/{file}"
+            for other in set(BACKENDS) - {name}:
+                assert declared <= found[other][file], f"linattn_{other}/{file}"
 
 
 @pytest.fixture
@@ -196,6 +249,25 @@ def test_a_planted_difference_is_found(copy, name, file, pattern, replacement, n
     assert planted
     assert all(named in line for line in planted)
     assert any(f"linattn_{name}" in line for line in planted)
+
+
+def test_the_keras_operators_take_the_same_arguments_and_native():
+    folder = PACKAGES / "linattn-keras" / "src" / "linattn_keras" / "ops"
+    found = {}
+    for path in folder.glob("[!_]*.py"):
+        found |= functions(path)
+    expected = {}
+    for operator, (_, (positional, defaults, keywords)) in public_functions(
+        PACKAGES, "core"
+    ).items():
+        if operator.endswith("_vjp"):
+            continue
+        if keywords:
+            keywords = [*keywords, ("native", "None")]
+        else:
+            positional, defaults = [*positional, "native"], [*defaults, "None"]
+        expected[operator] = positional, defaults, keywords
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -18,11 +19,16 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 # In a package's README, no other framework may be needed.
-FRAMEWORK_OF = {"linattn-jax": "jax", "linattn-tf": "tensorflow", "linattn-torch": "torch"}
+FRAMEWORKS_OF = {
+    "linattn-core": set(),
+    "linattn-jax": {"jax"},
+    "linattn-keras": {"keras", "torch"},
+    "linattn-tf": {"keras", "tensorflow"},  # TensorFlow's own installation has Keras in it
+    "linattn-torch": {"torch"},
+}
 
 _FORBID = """
 import sys
-import textwrap
 sys.modules.update(dict.fromkeys({forbidden}))
 """
 
@@ -76,14 +82,11 @@ COMMANDS = [
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_the_block_runs_with_its_own_framework_alone(block, tmp_path):
-    package = block.path.parent.name
-    if package.startswith("linattn-"):
-        allowed = {FRAMEWORK_OF[package]} if package in FRAMEWORK_OF else set()
-    else:
+    allowed = FRAMEWORKS_OF.get(block.path.parent.name)
+    if allowed is None:
         allowed = frameworks(block.text)
         assert len(allowed) <= 1, "one framework per block"
-    # Keras is a part of TensorFlow's own installation.
-    process = run(block.text, allowed | ({"keras"} if "tensorflow" in allowed else set()), tmp_path)
+    process = run(block.text, allowed, tmp_path)
     assert process.returncode == 0, process.stderr
 
 
@@ -94,7 +97,7 @@ def test_every_block_says_which_language_it_is_in(path):
     assert set(fences[1::2]) <= {""}
 
 
-@pytest.mark.parametrize("package", ["spec", *FRAMEWORK_OF, "linattn-core"])
+@pytest.mark.parametrize("package", ["spec", *FRAMEWORKS_OF])
 def test_every_package_has_a_readme_with_a_block_that_runs(package):
     assert any(block.path.parent.name == package for block in PYTHON)
 
@@ -111,7 +114,7 @@ def test_nox_would_not_run_a_session_that_does_not_exist():
 
 @pytest.mark.parametrize(("block", "command"), COMMANDS, ids=lambda x: str(x))
 def test_the_command_exists(block, command):
-    program, *arguments = command.split()
+    program, *arguments = shlex.split(command)
     match program:
         case "nox":
             assert _nox_would_run(arguments)
@@ -127,6 +130,27 @@ def test_the_command_exists(block, command):
             assert arguments[0] in ("tag", "push")
         case _:
             pytest.fail(f"what is {program}?")
+
+
+NAMED_TESTS = [
+    (path, *named)
+    for path in DOCUMENTS
+    for named in re.findall(r"`([\w/]+\.py)::(test_\w+)`", path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("path", "file", "test"), NAMED_TESTS, ids=lambda x: getattr(x, "name", x))
+def test_the_test_that_is_named_exists(path, file, test):
+    source = (path.parent / "tests" / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {test}\(", source, re.MULTILINE)
+
+
+def test_the_layer_names_a_test_for_each_row_of_its_table():
+    text = (ROOT / "packages" / "linattn-keras" / "README.md").read_text(encoding="utf-8")
+    rows = text.partition("## What is shown")[2].partition("|---|---|\n")[2].splitlines()
+    rows = [row for row in rows if row.startswith("|")]
+    named = [test for path, _, test in NAMED_TESTS if path.parent.name == "linattn-keras"]
+    assert len(rows) == len(named) == len(set(named)) == 12
 
 
 def test_the_continuous_integration_runs_the_test_command_of_the_readme():

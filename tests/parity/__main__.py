@@ -22,10 +22,20 @@ from parity.report import show, write_json
 from parity.results import ResultError, discard, fixtures_fingerprint, load
 
 # The slowest first, so that none of them is left to run alone at the end.
-_START_ORDER = ("jax", "tf", "torch", "numpy")
+_START_ORDER = (
+    "keras-jax-portable",
+    "keras-jax",
+    "jax",
+    "keras-tf-portable",
+    "keras-tf",
+    "tf",
+    "keras-torch-portable",
+    "keras-torch",
+    "torch",
+    "numpy",
+)
 _WORKERS = 2
 _ENVIRONMENT = {
-    "JAX_ENABLE_X64": "1",
     "OMP_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
@@ -78,7 +88,7 @@ def _run_workers(packages: Iterable[str], run: str, directory: Path, console: Co
     for name in packages:
         discard(name, directory)
     progress = Progress(
-        TextColumn("{task.description:6}"),
+        TextColumn("{task.description:20}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -101,7 +111,7 @@ def _run_worker(name: str, run: str, directory: Path, progress: Progress, bar: i
     with log.open("w") as stderr:
         worker = subprocess.Popen(
             [sys.executable, "-m", "parity.worker", name, run, str(directory)],
-            env=os.environ | _ENVIRONMENT,
+            env=os.environ | _ENVIRONMENT | PACKAGES[name].environment,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

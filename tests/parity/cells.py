@@ -1,13 +1,14 @@
-"""The worst error of each pair of columns, per rule and dtype."""
+"""The worst error of each package, against the definition and the others, per rule and dtype."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
 
 from parity.compare import DEFINITION, Measurement
 from parity.plan import DTYPES, RULES
 
-Between = tuple[str, str]
+# What a package is compared with, DEFINITION or OTHERS, and the package.
+Column = tuple[str, str]
+OTHERS = "others"
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,14 @@ class Cell:
     tensors: int
 
 
-Cells = dict[tuple[str, str, Between], Cell]
+Cells = dict[tuple[str, str, Column], Cell]
 
 
 def cells(measurements: Iterable[Measurement]) -> Cells:
-    groups: dict[tuple[str, str, Between], list[Measurement]] = {}
+    groups: dict[tuple[str, str, Column], list[Measurement]] = {}
     for m in measurements:
-        groups.setdefault((m.rule, m.dtype, m.between), []).append(m)
+        for column in _columns_of(m):
+            groups.setdefault((m.rule, m.dtype, column), []).append(m)
     return {
         key: Cell(max(group, key=_error), max(group, key=_share), len(group))
         for key, group in groups.items()
@@ -38,10 +40,16 @@ def rows(filled: Cells) -> list[tuple[str, str]]:
     return [(rule, dtype) for rule in RULES for dtype in DTYPES if (rule, dtype) in present]
 
 
-def columns(packages: Iterable[str]) -> tuple[list[Between], list[Between]]:
-    """The columns: each package against the definition, and each pair."""
+def columns(packages: Iterable[str]) -> tuple[list[Column], list[Column]]:
+    """The columns: each package against the definition, and against all others if there are."""
     names = list(packages)
-    return [(DEFINITION, name) for name in names], list(combinations(names, 2))
+    others = [(OTHERS, name) for name in names] if len(names) > 1 else []
+    return [(DEFINITION, name) for name in names], others
+
+
+def _columns_of(m: Measurement) -> list[Column]:
+    left, right = m.between
+    return [(DEFINITION, right)] if left == DEFINITION else [(OTHERS, left), (OTHERS, right)]
 
 
 # An error may be NaN, which is worse than anything.

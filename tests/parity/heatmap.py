@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from parity.cells import Between, Cells, columns, rows
+from parity.cells import Cells, Column, columns, rows
 from parity.report import heading
 
 _SMALLEST, _BEYOND, _WHITE_BELOW = 1e-4, 10.0, 0.02
@@ -18,7 +18,7 @@ _SMALLEST, _BEYOND, _WHITE_BELOW = 1e-4, 10.0, 0.02
 def draw(filled: Cells, packages: Iterable[str], path: Path) -> None:
     order = rows(filled)
     groups = [group for group in columns(packages) if group]
-    titles = ["against the definition", "against each other"]
+    titles = ["against the definition", "against any other"]
     size = (4.0 + 1.0 * sum(map(len, groups)), 1.9 + 0.33 * len(order))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(
@@ -27,7 +27,7 @@ def draw(filled: Cells, packages: Iterable[str], path: Path) -> None:
     colors = matplotlib.colormaps["viridis"].with_extremes(over="crimson", bad="lightgrey")
     norm = LogNorm(_SMALLEST, 1.0)
     for panel, group, title in zip(axes, groups, titles, strict=False):
-        shares = np.array([[_share(filled, row, between) for between in group] for row in order])
+        shares = np.array([[_share(filled, row, column) for column in group] for row in order])
         image = panel.imshow(np.maximum(shares, _SMALLEST), cmap=colors, norm=norm, aspect="auto")
         panel.set_title(title, fontsize=11, pad=8)
         _label(panel, order, group)
@@ -40,16 +40,16 @@ def draw(filled: Cells, packages: Iterable[str], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _share(filled: Cells, row: tuple[str, str], between: Between) -> float:
-    cell = filled.get((*row, between))
+def _share(filled: Cells, row: tuple[str, str], column: Column) -> float:
+    cell = filled.get((*row, column))
     if cell is None:
         return np.nan
     # What is infinite or no number would be drawn as if it had not been measured.
     return cell.closest.share if np.isfinite(cell.closest.share) else _BEYOND
 
 
-def _label(panel: Axes, order: list[tuple[str, str]], group: list[Between]) -> None:
-    panel.set_xticks(range(len(group)), [heading(b).replace("·", "\n") for b in group])
+def _label(panel: Axes, order: list[tuple[str, str]], group: list[Column]) -> None:
+    panel.set_xticks(range(len(group)), [heading(column) for column in group])
     panel.tick_params(length=0, labelsize=10)
     panel.spines[:].set_visible(False)
     for number in range(1, len(order)):
@@ -61,12 +61,12 @@ def _annotate(
     panel: Axes,
     filled: Cells,
     order: list[tuple[str, str]],
-    group: list[Between],
+    group: list[Column],
     shares: np.ndarray,
 ) -> None:
     for y, row in enumerate(order):
-        for x, between in enumerate(group):
-            cell = filled.get((*row, between))
+        for x, column in enumerate(group):
+            cell = filled.get((*row, column))
             if cell is None:
                 text, color = "none", "black"
             else:

@@ -1,9 +1,9 @@
 """What a parity run consists of: the packages, and the calls that each of them answers."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from linattn_spec.fixtures import Case
 from linattn_spec.tolerances import ACCUMULATION
@@ -13,21 +13,36 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Package:
-    """A package under test, by the name of its framework."""
+    """A package under test: what it computes with, and how its adapter is called.
 
-    framework: str
-    distribution: str
+    `distributions` are those whose versions a result states; the first has the adapter.
+    """
+
+    distributions: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def adapter(self) -> Path:
-        return ROOT / "packages" / self.distribution / "tests" / "adapter.py"
+        return ROOT / "packages" / self.distributions[0] / "tests" / "adapter.py"
+
+
+def _keras(backend: str, native: bool) -> Package:
+    distributions = ("linattn-keras", "keras", backend)
+    return Package(distributions, {"KERAS_BACKEND": backend}, {"native": native})
 
 
 PACKAGES = {
-    "numpy": Package("numpy", "linattn-core"),
-    "torch": Package("torch", "linattn-torch"),
-    "jax": Package("jax", "linattn-jax"),
-    "tf": Package("tensorflow", "linattn-tf"),
+    "numpy": Package(("linattn-core", "numpy")),
+    "torch": Package(("linattn-torch", "torch")),
+    "jax": Package(("linattn-jax", "jax"), {"JAX_ENABLE_X64": "1"}),
+    "tf": Package(("linattn-tf", "tensorflow")),
+    "keras-torch": _keras("torch", native=True),
+    "keras-jax": _keras("jax", native=True),
+    "keras-tf": _keras("tensorflow", native=True),
+    "keras-torch-portable": _keras("torch", native=False),
+    "keras-jax-portable": _keras("jax", native=False),
+    "keras-tf-portable": _keras("tensorflow", native=False),
 }
 
 _BOTH_MODES = ("recurrent", "parallel")

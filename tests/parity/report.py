@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parity.cells import Between, Cell, Cells, columns, rows
+from parity.cells import Cell, Cells, Column, columns, rows
 from parity.compare import DEFINITION, Comparison, Measurement
 from parity.results import Results
 
@@ -21,7 +21,8 @@ def show(comparison: Comparison, filled: Cells, results: Mapping[str, Results], 
     console.print()
     console.print(_table("Worst relative error against the definition", filled, against_definition))
     if against_each_other:
-        console.print(_table("Worst relative difference of a pair", filled, against_each_other))
+        title = "Worst relative difference from any other"
+        console.print(_table(title, filled, against_each_other))
     console.print(
         "Green: at most half of the tolerance in every tensor; yellow: within it; red: beyond it.\n"
     )
@@ -59,34 +60,36 @@ def write_json(
             {
                 "rule": rule,
                 "dtype": dtype,
-                "between": between,
+                "package": package,
+                "against": against,
                 "tensors": cell.tensors,
                 "worst": _as_json(cell.worst),
                 "closest_to_its_tolerance": _as_json(cell.closest),
             }
-            for (rule, dtype, between), cell in filled.items()
+            for (rule, dtype, (against, package)), cell in filled.items()
         ],
     }
     path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _table(title: str, filled: Cells, wanted: list[Between]) -> Table:
+def _table(title: str, filled: Cells, wanted: list[Column]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("rule", no_wrap=True)
     table.add_column("dtype", no_wrap=True)
-    for between in wanted:
-        table.add_column(heading(between), justify="right", no_wrap=True)
+    for column in wanted:
+        table.add_column(heading(column), justify="right", no_wrap=True)
     order = rows(filled)
     for number, (rule, dtype) in enumerate(order):
         last = number + 1 == len(order) or order[number + 1][0] != rule
         first = number == 0 or order[number - 1][0] != rule
-        shown = [_shown(filled.get((rule, dtype, between))) for between in wanted]
+        shown = [_shown(filled.get((rule, dtype, column))) for column in wanted]
         table.add_row(rule if first else "", dtype, *shown, end_section=last)
     return table
 
 
-def heading(between: Between) -> str:
-    return between[1] if between[0] == DEFINITION else "·".join(between)
+def heading(column: Column) -> str:
+    """The package's name, in as many lines as it has parts."""
+    return column[1].replace("-", "\n")
 
 
 def _shown(cell: Cell | None) -> Text:
@@ -102,8 +105,8 @@ def _shown(cell: Cell | None) -> Text:
 def _worst(filled: Cells, dtype: str) -> Measurement | None:
     errors = [
         cell.worst
-        for (_, of, between), cell in filled.items()
-        if of == dtype and between[0] == DEFINITION
+        for (_, of, (against, _)), cell in filled.items()
+        if of == dtype and against == DEFINITION
     ]
     return max(errors, key=lambda m: (m.error != m.error, m.error), default=None)
 

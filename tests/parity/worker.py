@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ def main(name: str, run: str, directory: str) -> None:
     outcomes = {}
     print(0, len(plan), file=progress)
     for done, (call, case) in enumerate(plan, 1):
-        outcomes[call] = _answer(adapter, case, call.mode)
+        outcomes[call] = _answer(adapter, case, package.options | {"execution_mode": call.mode})
         print(done, len(plan), file=progress)
-    versions = {x: importlib.metadata.version(x) for x in (package.distribution, package.framework)}
+    versions = {x: importlib.metadata.version(x) for x in package.distributions}
     save(Results(name, run, fixtures_fingerprint(), versions, outcomes), Path(directory))
 
 
@@ -47,12 +48,9 @@ def _load_adapter(package: Package) -> Adapter:
     return module.adapter
 
 
-def _answer(adapter: Adapter, case: Case, mode: str) -> Outcome:
-    def in_mode(*call: Any) -> dict[str, Any]:
-        return adapter(*call, execution_mode=mode)
-
+def _answer(adapter: Adapter, case: Case, options: dict[str, Any]) -> Outcome:
     try:
-        results = run_case(case, in_mode)
+        results = run_case(case, partial(adapter, **options))
     except Exception as error:
         return Outcome(raised=(type(error).__name__, str(error)))
     return Outcome({tensor: np.asarray(x) for tensor, x in results.items() if x is not None})

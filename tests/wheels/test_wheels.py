@@ -14,7 +14,7 @@ FOLDERS = {
     path.parent.name if path.parent.name != "spec" else "linattn-spec": path.parent
     for path in [ROOT / "spec" / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]
 }
-FRAMEWORKS = {"jax", "tensorflow", "torch"}
+FRAMEWORKS = {"jax", "keras", "tensorflow", "torch"}
 
 TRY = {
     "linattn-spec": """
@@ -42,6 +42,15 @@ from linattn_jax import linear_attention
 x = jnp.ones((1, 3, 2, 4))
 output, state = linear_attention(x, x, x)
 assert state.shape == (1, 2, 4, 4)
+""",
+    "linattn-keras": """
+import os
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+from linattn_keras import LinearAttention
+layer = LinearAttention(num_heads=2, key_dim=4, causal=True, native=NATIVE)
+output, state = layer(keras.ops.ones((1, 3, 5)), return_state=True)
+assert output.shape == (1, 3, 5) and state[0].shape == (1, 2, 4, 4)
 """,
     "linattn-tf": """
 import tensorflow as tf
@@ -114,24 +123,57 @@ def test_the_metadata_is_that_of_the_project(package):
     assert {x.replace("_", "-") for x in project["dependencies"]} <= set(required)
 
 
-@pytest.mark.parametrize("package", TRY)
+class Environment:
+    """A clean environment: what is installed into it comes from dist/ or under the constraints."""
+
+    def __init__(self, folder):
+        venv.create(folder)
+        self.python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+        self.folder = folder
+        self.pip = [sys.executable, "-m", "pip", f"--python={self.python}"]
+
+    def install(self, *requirements):
+        constraints = f"--constraint={ROOT / 'constraints.txt'}"
+        links = f"--find-links={ROOT / 'dist'}"
+        command = [*self.pip, "install", "--no-compile", constraints, links, *requirements]
+        subprocess.run(command, check=True)
+
+    def frameworks(self):
+        frozen = subprocess.run([*self.pip, "freeze"], check=True, capture_output=True, text=True)
+        lines = frozen.stdout.splitlines()
+        return FRAMEWORKS & {line.replace(" @ ", "==").partition("==")[0] for line in lines}
+
+    def run(self, code, **names):
+        lines = [f"{name} = {value!r}" for name, value in names.items()]
+        script = "\n".join([*lines, code])
+        return subprocess.run(
+            [self.python, "-c", script], cwd=self.folder, capture_output=True, text=True
+        )
+
+
+@pytest.mark.parametrize("package", sorted(TRY.keys() - {"linattn-keras"}))
 def test_the_wheel_works_in_a_clean_environment_and_brings_only_its_framework(package, tmp_path):
-    environment = tmp_path / "environment"
-    venv.create(environment)
-    python = environment / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    wheels = {wheel(package)} | ({wheel("linattn-core")} if package != "linattn-spec" else set())
-    pip = [sys.executable, "-m", "pip", f"--python={python}"]
-    subprocess.run(
-        [*pip, "install", "--no-compile", f"--constraint={ROOT / 'constraints.txt'}", *wheels],
-        check=True,
-    )
-    subprocess.run([python, "-c", TRY[package]], check=True, cwd=tmp_path)
-    frozen = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
-    installed = {line.replace(" @ ", "==").partition("==")[0] for line in frozen.splitlines()}
-    requires = " ".join(
-        tomllib.loads((FOLDERS[package] / "pyproject.toml").read_text())["project"]["dependencies"]
-    )
-    assert installed & FRAMEWORKS == {name for name in FRAMEWORKS if name in requires}
+    environment = Environment(tmp_path)
+    environment.install(wheel(package))
+    process = environment.run(TRY[package])
+    assert process.returncode == 0, process.stderr
+    project = tomllib.loads((FOLDERS[package] / "pyproject.toml").read_text())["project"]
+    required = " ".join(project["dependencies"])
+    assert environment.frameworks() == {name for name in FRAMEWORKS if name in required}
+
+
+def test_the_layer_works_without_a_native_package_and_with_it_as_an_extra(tmp_path):
+    environment = Environment(tmp_path)
+    environment.install(wheel("linattn-keras"), "torch")
+    assert environment.frameworks() == {"keras", "torch"}
+    process = environment.run(TRY["linattn-keras"], NATIVE=None)
+    assert process.returncode == 0, process.stderr
+    refused = environment.run(TRY["linattn-keras"], NATIVE=True)
+    assert "ImportError: native=True needs linattn-torch, which is not installed" in refused.stderr
+    environment.install(f"{wheel('linattn-keras')}[torch]")
+    assert environment.frameworks() == {"keras", "torch"}
+    process = environment.run(TRY["linattn-keras"], NATIVE=True)
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_package_is_tried():

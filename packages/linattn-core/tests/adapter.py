@@ -1,6 +1,7 @@
 """The package as the conformance runner sees it: arrays in, arrays out."""
 
 import linattn_core
+from linattn_spec.conformance import flat, named
 
 WITH_MODE = ("linear_attention", "kernelized_attention")
 
@@ -9,20 +10,12 @@ def adapter(operator, inputs, arguments, cotangents=None, *, execution_mode="aut
     """Calls `operator`, given cotangents its gradient too; an adapter of linattn_spec."""
     if operator in WITH_MODE:
         arguments = {"execution_mode": execution_mode} | arguments
-    results = _named(operator, getattr(linattn_core, operator)(**inputs, **arguments))
+    results = named(operator, getattr(linattn_core, operator)(**inputs, **arguments))
     if cotangents is None:
         return results
     vjp = getattr(linattn_core, f"{operator}_vjp")
     gradients = vjp(**inputs, **arguments, **_cotangent_arguments(cotangents))
-    return results | _flat({f"gradient.{n}": x for n, x in gradients.items() if n in inputs})
-
-
-def _named(operator, result):
-    if not isinstance(result, tuple):
-        return {"output": result}
-    output, state = result
-    name = "present_state" if operator == "onnx_linear_attention" else "final_state"
-    return {"output": output} | ({} if state is None else _flat({name: state}))
+    return results | flat({f"gradient.{n}": x for n, x in gradients.items() if n in inputs})
 
 
 def _cotangent_arguments(cotangents):
@@ -36,14 +29,3 @@ def _cotangent_arguments(cotangents):
         else:
             arguments[argument] = cotangents[name]
     return arguments
-
-
-def _flat(arrays):
-    """A tuple `name` as "name.0", "name.1"."""
-    flat = {}
-    for name, x in arrays.items():
-        if isinstance(x, tuple):
-            flat |= {f"{name}.{i}": part for i, part in enumerate(x)}
-        else:
-            flat[name] = x
-    return flat

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import linattn_jax
+from linattn_spec.conformance import flat, named
 
 jax.config.update("jax_enable_x64", True)  # or JAX would round float64 inputs to float32
 
@@ -16,23 +17,25 @@ WITH_MODE = ("linear_attention", "kernelized_attention")
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
-def adapter(operator, inputs, arguments, cotangents=None, *, execution_mode="auto"):
+def adapter(
+    operator, inputs, arguments, cotangents=None, *, execution_mode="auto", operators=linattn_jax
+):
     if operator in WITH_MODE:
         arguments = {"execution_mode": execution_mode} | arguments
-    run = _compiled(operator, json.dumps(arguments, sort_keys=True))
+    run = _compiled(operators, operator, json.dumps(arguments, sort_keys=True))
     results, gradients = run(inputs, cotangents)
-    gradients = _flat({f"gradient.{name}": x for name, x in gradients.items()})
+    gradients = flat({f"gradient.{name}": x for name, x in gradients.items()})
     return {name: np.asarray(x) for name, x in (results | gradients).items()}
 
 
 @functools.cache
-def _compiled(operator, arguments):
+def _compiled(operators, operator, arguments):
     """One jitted function per operator and arguments, so that equal shapes compile once."""
-    function = functools.partial(getattr(linattn_jax, operator), **json.loads(arguments))
+    function = functools.partial(getattr(operators, operator), **json.loads(arguments))
 
     def run(inputs, cotangents):
         def call(floats):
-            return _named(operator, function(**(inputs | floats)))
+            return named(operator, function(**(inputs | floats)))
 
         if cotangents is None:
             return call({}), {}
@@ -41,25 +44,6 @@ def _compiled(operator, arguments):
         return results, pull_back(given)[0]
 
     return jax.jit(run, compiler_options=COMPILER_OPTIONS)
-
-
-def _named(operator, result):
-    if not isinstance(result, tuple):
-        return {"output": result}
-    output, state = result
-    name = "present_state" if operator == "onnx_linear_attention" else "final_state"
-    return {"output": output} | ({} if state is None else _flat({name: state}))
-
-
-def _flat(tensors):
-    """A tuple `name` as "name.0", "name.1"."""
-    flat = {}
-    for name, x in tensors.items():
-        if isinstance(x, tuple):
-            flat |= {f"{name}.{i}": part for i, part in enumerate(x)}
-        else:
-            flat[name] = x
-    return flat
 
 
 def _is_floating(x):

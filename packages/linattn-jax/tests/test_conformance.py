@@ -1,4 +1,7 @@
-"""linattn_jax gives what the fixtures say, in both modes."""
+"""A golden case of every kind, and every refused call, in both modes.
+
+`nox -s parity -- jax` runs all cases.
+"""
 
 from functools import partial
 
@@ -6,11 +9,12 @@ import pytest
 from adapter import WITH_MODE, adapter
 
 from linattn_spec.conformance import check_case
-from linattn_spec.fixtures import load_cases
+from linattn_spec.fixtures import load_cases, one_of_each_kind
 
+CASES = load_cases()
 RUNS = [
     pytest.param(case, mode, id=f"{case.id}-{mode}")
-    for case in load_cases()
+    for case in [*one_of_each_kind(CASES), *(case for case in CASES if case.error)]
     for mode in (("parallel", "recurrent") if case.operator in WITH_MODE else ("auto",))
 ]
 

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 import linattn_tf
+from linattn_spec.conformance import flat, named
 
 # Results by name, and the functions that were traced for them.
 _compiled: dict[Any, Callable[..., Any]] = {}
@@ -13,7 +14,14 @@ NOT_DIFFERENTIATED = ("mask", "segment_ids")
 
 
 def adapter(
-    operator, inputs, arguments, cotangents=None, *, execution_mode="auto", compiled=None
+    operator,
+    inputs,
+    arguments,
+    cotangents=None,
+    *,
+    execution_mode="auto",
+    compiled=None,
+    operators=linattn_tf,
 ) -> dict[str, Any]:
     """Calls `operator`; with cotangents also its gradients. An adapter of linattn_spec.conformance.
 
@@ -25,18 +33,18 @@ def adapter(
         arguments = {"execution_mode": execution_mode} | arguments
     tensors = tf.nest.map_structure(tf.constant, inputs)
     cotangents = {} if cotangents is None else dict(cotangents)
-    run = _runner(operator, arguments)
+    run = _runner(getattr(operators, operator), operator, arguments)
     if compiled is not None:
-        run = _compile(run, compiled, operator, arguments, tensors, cotangents)
+        run = _compile(run, compiled, operators, operator, arguments, tensors, cotangents)
     return {name: x.numpy() for name, x in run(tensors, cotangents).items()}
 
 
-def _runner(operator, arguments):
+def _runner(function, operator, arguments):
     def run(inputs, cotangents):
         watched = {name: x for name, x in inputs.items() if name not in NOT_DIFFERENTIATED}
         with tf.GradientTape() as tape:
             tape.watch(watched)
-            results = _named(operator, getattr(linattn_tf, operator)(**inputs, **arguments))
+            results = named(operator, function(**inputs, **arguments))
             products = [
                 tf.reduce_sum(tf.cast(x, tf.float64) * cotangents[name])
                 for name, x in results.items()
@@ -46,29 +54,12 @@ def _runner(operator, arguments):
         if loss is None:
             return results
         gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
-        for name, gradient in gradients.items():
-            if isinstance(gradient, tuple):
-                results |= {f"gradient.{name}.{i}": x for i, x in enumerate(gradient)}
-            else:
-                results[f"gradient.{name}"] = gradient
-        return results
+        return results | flat({f"gradient.{name}": x for name, x in gradients.items()})
 
     return run
 
 
-def _named(operator, results):
-    if not isinstance(results, tuple):
-        return {"output": results}
-    output, state = results
-    name = "present_state" if operator == "onnx_linear_attention" else "final_state"
-    if state is None:
-        return {"output": output}
-    if isinstance(state, tuple):
-        return {"output": output} | {f"{name}.{i}": x for i, x in enumerate(state)}
-    return {"output": output, name: state}
-
-
-def _compile(run, compiled, operator, arguments, tensors, cotangents):
+def _compile(run, compiled, operators, operator, arguments, tensors, cotangents):
     unknown = {} if operator in ("elu_plus_one", "relu", "l2_normalize") else {0: None}
     tokens = {} if operator == "linear_attention_step" else unknown and {1: None}
 
@@ -84,7 +75,7 @@ def _compile(run, compiled, operator, arguments, tensors, cotangents):
         }
         for values in (tensors, cotangents)
     )
-    key = compiled, operator, repr(sorted(arguments.items())), repr(signature)
+    key = compiled, operators, operator, repr(sorted(arguments.items())), repr(signature)
     if key not in _compiled:
         _compiled[key] = tf.function(
             run, input_signature=signature, jit_compile=True if compiled == "xla" else None

@@ -1,4 +1,7 @@
-"""Every golden case, in both forms; and cases of every kind in the two ways to compile them."""
+"""A golden case of every kind, and every refused call, in both modes, eagerly and compiled.
+
+`nox -s parity -- tf` runs all cases.
+"""
 
 from functools import partial
 
@@ -6,31 +9,17 @@ import pytest
 from adapter import adapter
 
 from linattn_spec.conformance import check_case
-from linattn_spec.fixtures import load_cases
+from linattn_spec.fixtures import load_cases, one_of_each_kind
 
 CASES = load_cases()
+KINDS = one_of_each_kind(CASES)
+REFUSED = [case for case in CASES if case.error]
 
 
 @pytest.mark.parametrize("execution_mode", ["parallel", "recurrent"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*KINDS, *REFUSED], ids=lambda case: case.id)
 def test_conforms(case, execution_mode):
     check_case(case, partial(adapter, execution_mode=execution_mode))
-
-
-def one_of_each_kind(cases):
-    """The longest case of every operator, rule, dtype and set of inputs."""
-    kinds = {}
-    for case in cases:
-        if case.error is None:
-            rule = case.arguments.get("update_rule"), case.arguments.get("causal")
-            kind = case.operator, rule, case.dtype, frozenset(case.inputs)
-            size = sum(x.size for x in case.inputs.values())
-            if kind not in kinds or size > kinds[kind][0]:
-                kinds[kind] = size, case
-    return [case for _, case in kinds.values()]
-
-
-KINDS = one_of_each_kind(CASES)
 
 
 @pytest.mark.parametrize("execution_mode", ["parallel", "recurrent"])

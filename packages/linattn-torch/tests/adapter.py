@@ -5,22 +5,30 @@ import numpy as np
 import torch
 
 import linattn_torch
+from linattn_spec.conformance import flat, named
 
 EXECUTION_MODES = ("parallel", "recurrent")
 
 
-def adapter(operator, inputs, arguments, cotangents=None, *, execution_mode="auto"):
+def adapter(
+    operator,
+    inputs,
+    arguments,
+    cotangents=None,
+    *,
+    execution_mode="auto",
+    operators=linattn_torch,
+):
     """Results by name; with cotangents also "gradient.<input>" of every float input."""
     tensors = {name: _each(_to_torch, x) for name, x in inputs.items()}
-    leaves = {name: x for name, x in _named(tensors) if x.is_floating_point()}
+    leaves = {name: x for name, x in flat(tensors).items() if x.is_floating_point()}
     if cotangents is not None:
         for x in leaves.values():
             x.requires_grad_()
     if operator in ("linear_attention", "kernelized_attention"):
         arguments = {"execution_mode": execution_mode} | arguments
-    results = getattr(linattn_torch, operator)(**tensors, **arguments)
-    results = dict(_named(_name_results(operator, results)))
-    named = {name: _to_numpy(x) for name, x in results.items()}
+    results = named(operator, getattr(operators, operator)(**tensors, **arguments))
+    arrays = {name: _to_numpy(x) for name, x in results.items()}
     if cotangents is not None:
         gradients = torch.autograd.grad(
             [results[name] for name in cotangents],
@@ -28,25 +36,8 @@ def adapter(operator, inputs, arguments, cotangents=None, *, execution_mode="aut
             [torch.from_numpy(c).to(results[name].dtype) for name, c in cotangents.items()],
         )
         for name, gradient in zip(leaves, gradients, strict=True):
-            named[f"gradient.{name}"] = _to_numpy(gradient)
-    return named
-
-
-def _name_results(operator, results):
-    if isinstance(results, torch.Tensor):
-        return {"output": results}
-    state = "present_state" if operator == "onnx_linear_attention" else "final_state"
-    output, final_state = results
-    return {"output": output} | ({} if final_state is None else {state: final_state})
-
-
-def _named(tensors):
-    """A tuple called x as x.0, x.1, ..."""
-    for name, x in tensors.items():
-        if isinstance(x, tuple):
-            yield from ((f"{name}.{i}", part) for i, part in enumerate(x))
-        else:
-            yield name, x
+            arrays[f"gradient.{name}"] = _to_numpy(gradient)
+    return arrays
 
 
 def _each(function, x):

@@ -11,10 +11,12 @@ input. Whatever the implementation raises comes through.
 
     for case in load_cases():
         check_case(case, adapter)
+
+`named` gives what an operator returned those names.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +51,26 @@ class Difference:
             f"{self.tensor}{list(self.where)}: expected {self.expected}, got {self.got}, "
             f"error {self.error:.2e}, tolerance {self.tolerance:.0e}"
         )
+
+
+def named(operator: str, results: Any) -> dict[str, Any]:
+    """What the operator of that name returned, by the names that a fixture has for it."""
+    if not isinstance(results, tuple):
+        return {"output": results}
+    output, state = results
+    name = "present_state" if operator == "onnx_linear_attention" else "final_state"
+    return flat({"output": output} | ({} if state is None else {name: state}))
+
+
+def flat(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """A tuple called `name` as "name.0", "name.1", ..."""
+    parts: dict[str, Any] = {}
+    for name, x in tensors.items():
+        if isinstance(x, tuple):
+            parts |= {f"{name}.{i}": part for i, part in enumerate(x)}
+        else:
+            parts[name] = x
+    return parts
 
 
 def run_case(case: Case, adapter: Adapter) -> Arrays:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,15 @@ import numpy as np
 from linattn_spec.arrays import Array, Arrays
 from linattn_spec.safetensors_format import FixtureError, decode
 
-__all__ = ["Array", "Arrays", "Case", "FixtureError", "fixtures_directory", "load_cases"]
+__all__ = [
+    "Array",
+    "Arrays",
+    "Case",
+    "FixtureError",
+    "fixtures_directory",
+    "load_cases",
+    "one_of_each_kind",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +92,19 @@ def load_cases(version: str = "linattn-1", directory: str | Path | None = None) 
     if missing:
         raise FixtureError(f"manifest.json lacks {sorted(missing)} of version {version!r}")
     return tuple(_case(entry, folder) for entry in entries)
+
+
+def one_of_each_kind(cases: Iterable[Case]) -> list[Case]:
+    """The largest case of every operator, rule, dtype and set of inputs; no refused call."""
+    kinds: dict[Any, tuple[int, Case]] = {}
+    for case in cases:
+        if case.error is None:
+            rule = case.arguments.get("update_rule"), case.arguments.get("causal")
+            kind = case.operator, rule, case.dtype, frozenset(case.inputs)
+            size = sum(x.size for x in case.inputs.values())
+            if kind not in kinds or size > kinds[kind][0]:
+                kinds[kind] = size, case
+    return [case for _, case in kinds.values()]
 
 
 def _case(entry: dict[str, Any], folder: "_Folder") -> Case:
