@@ -69,6 +69,7 @@ DIALECT = {
         "_describe.py": {
             "Tensor",
             "_as_tensor",
+            "_known",
             "as_tensors",
             "check_known",
             "dtype_name",

@@ -5,5 +5,7 @@
 
 import os
 
-# Keras reads it once, when it is first imported.
+# Both are read once, when Keras and PyTorch are first imported.
 os.environ.setdefault("KERAS_BACKEND", "torch")
+# Arrays are small here: on a busy machine threads wait for each other longer than they compute.
+os.environ.setdefault("OMP_NUM_THREADS", "1")

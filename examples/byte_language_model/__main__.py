@@ -17,8 +17,6 @@ from byte_language_model.streaming import Stream, speed, write
 BITS_PER_BYTE = 2.6
 # Of logits in float32 that are computed in another order.
 STREAMING_ERROR = 1e-4
-COMPARED = 300  # bytes, more than the four chunks of 64 that a whole sequence is computed in
-PROMPT = 100  # bytes
 
 
 def main():
@@ -38,9 +36,9 @@ def main():
 
     report.heading("Streaming")
     stepper = streaming_model(model)
-    writing = write(Stream(stepper), validation[:PROMPT], settings.generated)
+    writing = write(Stream(stepper), validation[: settings.prompt], settings.generated)
     figures["bytes_per_second"] = {"while writing": writing}
-    compare(model, stepper, validation[:COMPARED], figures, checks)
+    compare(model, stepper, validation[: settings.compared], figures, checks)
 
     report.heading("Speed and state")
     stream = Stream(stepper)
@@ -48,7 +46,7 @@ def main():
 
     report.heading("Saving and reloading")
     path = arguments.output / "model.keras"
-    reload(stream, path, validation[:PROMPT], checks)
+    reload(stream, path, validation[: settings.prompt], checks)
 
     report.heading("Cost of a token against context")
     layers = scaling.measure(settings.width, settings.heads, settings.contexts)

@@ -15,7 +15,9 @@ class Settings:
     epochs: int
     steps: int  # per epoch
     learning_rate: float
+    prompt: int  # bytes of text that the streams begin with
     generated: int  # bytes of text to stream
+    compared: int  # bytes streamed and read as a whole: several of its chunks, of 64
     near: int  # the two positions whose speed is compared
     far: int
     timed: int  # single steps that a speed is measured over
@@ -31,7 +33,9 @@ FULL = Settings(
     epochs=15,
     steps=40,
     learning_rate=4e-3,
+    prompt=100,
     generated=400,
+    compared=300,
     near=100,
     far=100_000,
     timed=200,
@@ -45,11 +49,13 @@ QUICK = Settings(
     window=128,
     batch=4,
     epochs=3,
-    steps=30,
+    steps=25,
     learning_rate=6e-3,
+    prompt=40,
     generated=60,
+    compared=150,
     near=100,
     far=10_000,
-    timed=50,
+    timed=40,
     contexts=(256, 1024, 4096),
 )

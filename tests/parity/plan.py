@@ -29,7 +29,8 @@ class Package:
 
 def _keras(backend: str, native: bool) -> Package:
     distributions = ("linattn-keras", "keras", backend)
-    return Package(distributions, {"KERAS_BACKEND": backend}, {"native": native})
+    environment = {"KERAS_BACKEND": backend, "JAX_ENABLE_X64": "1"}
+    return Package(distributions, environment, {"native": native})
 
 
 PACKAGES = {

@@ -99,7 +99,7 @@ def _shown(cell: Cell | None) -> Text:
         style = "bold red"
     else:
         style = "green" if cell.closest.share <= 0.5 else "yellow"
-    return Text(f"{cell.worst.error:.1e}" if cell.worst.error else "0", style=style)
+    return Text(f"{cell.worst.error:.0e}" if cell.worst.error else "0", style=style)
 
 
 def _worst(filled: Cells, dtype: str) -> Measurement | None:

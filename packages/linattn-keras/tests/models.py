@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-
 from layers import SIZES, WIDTH, built
+
 from linattn_keras import LinearAttention
 
 either_implementation = pytest.mark.parametrize("native", [True, False], ids=["native", "portable"])

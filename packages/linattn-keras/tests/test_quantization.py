@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-
 from layers import arrays, assert_same_bits, built, sequence
 from models import model_of
 

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-
 from layers import (
     BATCH,
     SIZES,

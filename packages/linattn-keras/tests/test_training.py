@@ -4,7 +4,6 @@ import contextlib
 
 import keras
 import numpy as np
-
 from layers import (
     BATCH,
     WIDTH,
@@ -16,8 +15,9 @@ from layers import (
     gradients,
     sequence,
 )
-from linattn_keras import LinearAttention
 from models import either_implementation, model_of
+
+from linattn_keras import LinearAttention
 
 
 class RunningMeans(keras.utils.PyDataset):

@@ -10,6 +10,9 @@ import keras
 from linattn_keras import portable
 from linattn_keras.config import is_native_enabled
 
+# By package name; found once, so that a compiler need not follow an import.
+_modules: dict[str, ModuleType | None] = {}
+
 # Keras backend -> the package that is native to it, an extra of this one. All have the same
 # operators, with the same arguments, results and errors; `portable` has them on every backend.
 NATIVE = {
@@ -20,31 +23,45 @@ NATIVE = {
 }
 
 
-def implementation(native: Any) -> ModuleType:
+def implementation(native: Any, sizes_are_traced: bool = False) -> ModuleType:
     """The module whose operators compute.
 
     Args:
         native: None for the native package of the active backend where it is installed and
             `linattn_keras.config` allows it, else keras.ops; True for the native package;
             False for keras.ops.
+        sizes_are_traced: whether the sizes of the tensors are tensors that a program records, as
+            torch.jit.trace does for ONNX and OpenVINO. A native package would fix its number of
+            chunks there; keras.ops does not.
 
     Raises:
         ImportError: native is True, and there is no such package or it is not installed.
+        NotImplementedError: native is True, and sizes are traced.
         ValueError: native is something else.
     """
     check_native(native)
-    if native is False or (native is None and not is_native_enabled()):
+    if native is False or (native is None and (sizes_are_traced or not is_native_enabled())):
         return portable
+    if sizes_are_traced:
+        raise NotImplementedError(
+            "native=True can not be recorded by torch.jit.trace: export with native=None"
+        )
     backend = keras.backend.backend()
     package = NATIVE.get(backend)
-    if package is not None and find_spec(package) is not None:
-        return import_module(package)
+    if package is not None and (module := _find(package)) is not None:
+        return module
     if native is None:
         return portable
     if package is None:
         raise ImportError(f"native=True: no package is native to the Keras backend '{backend}'")
     name = package.replace("_", "-")
     raise ImportError(f"native=True needs {name}, which is not installed")
+
+
+def _find(package: str) -> ModuleType | None:
+    if package not in _modules:
+        _modules[package] = None if find_spec(package) is None else import_module(package)
+    return _modules[package]
 
 
 def check_native(native: Any) -> None:

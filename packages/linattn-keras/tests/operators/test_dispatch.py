@@ -14,6 +14,7 @@ NATIVE = _dispatch.NATIVE[keras.backend.backend()]
 
 @pytest.fixture
 def not_installed(monkeypatch):
+    monkeypatch.setattr(_dispatch, "_modules", {})
     monkeypatch.setattr(_dispatch, "find_spec", lambda name: None)
 
 
@@ -44,6 +45,7 @@ def test_a_backend_without_a_native_package_is_named(monkeypatch):
 
 
 def test_a_native_package_that_does_not_import_is_not_passed_over(monkeypatch):
+    monkeypatch.setattr(_dispatch, "_modules", {})
     monkeypatch.setitem(sys.modules, NATIVE, None)
     monkeypatch.setattr(_dispatch, "find_spec", lambda name: object())
     with pytest.raises(ImportError):
@@ -57,6 +59,18 @@ def test_the_switch_decides_what_none_means_and_nothing_else(disabled):
     linattn_keras.config.enable_native()
     assert linattn_keras.config.is_native_enabled()
     assert _dispatch.implementation(None) is sys.modules[NATIVE]
+
+
+def test_a_layer_that_must_be_native_and_can_not_is_refused_when_it_is_built(not_installed):
+    layer = linattn_keras.LinearAttention(1, 2, native=True)
+    with pytest.raises(ImportError, match="native=True needs"):
+        layer.build((None, None, 3))
+
+
+def test_a_recorder_of_sizes_gets_keras_ops():
+    assert _dispatch.implementation(None, sizes_are_traced=True) is portable
+    with pytest.raises(NotImplementedError, match=r"torch\.jit\.trace"):
+        _dispatch.implementation(True, sizes_are_traced=True)
 
 
 @pytest.mark.parametrize("native", ["yes", 1, 0])

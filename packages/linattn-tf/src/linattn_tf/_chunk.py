@@ -144,9 +144,10 @@ def _join(x: Tensor, count: Any) -> Tensor:
 
 def _chunks(length: int, count: Any) -> Any:
     """`chunk_count`, also of a T left open."""
-    return (
-        chunk_count(length, count) if isinstance(count, int) else tf.maximum(1, -(-count // length))
-    )
+    if isinstance(count, int):
+        return chunk_count(length, count)
+    # Of positive numbers: the division of ONNX, to which programs are exported, truncates.
+    return tf.maximum(1, (count + length - 1) // length)
 
 
 def _swap(x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import tensorflow as tf
 import linattn_core
 from linattn_core.checks import check_kernelized_attention, check_mapped
 from linattn_tf._attend import attend
-from linattn_tf._describe import as_tensors, describe
+from linattn_tf._describe import as_tensors, describe, sizes
 from linattn_tf._documentation import documented_as
 from linattn_tf._tokens import Tensor, Tokens, finish, keep, number, prepare, wide_dtype
 from linattn_tf.feature_maps import elu_plus_one, relu
@@ -96,7 +96,8 @@ def kernelized_attention(
     if use_normalizer:
         denominator = read[..., width:] + number(epsilon, dtype)
         if mask is not None:
-            denominator = tf.where(mask[..., None, None, None], denominator, number(1, dtype))
+            real = tf.reshape(mask, sizes(denominator)[:2] + [1, 1, 1])
+            denominator = tf.where(real, denominator, number(1, dtype))
         output = output / denominator
     return finish(output, mask, output_dtype), final_state
 

@@ -40,7 +40,7 @@ def check_causal(causal: bool) -> None:
 
 def check_batch_size(batch_size: Any) -> None:
     """Raises ValueError unless a state can be made for so many sequences."""
-    known = isinstance(batch_size, int | np.integer) and not isinstance(batch_size, bool)
+    known = isinstance(batch_size, (int, np.integer)) and not isinstance(batch_size, bool)
     described = describe(batch_size)
     # TensorFlow has the size of a batch as a tensor, where it is unknown while tracing.
     traced = (
@@ -105,7 +105,7 @@ def _check_state(state: Any, shapes: tuple[tuple[Any, ...], ...]) -> None:
         " and ".join(map(_spell, shapes))
     )
     described = None
-    if isinstance(state, tuple | list) and len(state) == len(shapes):
+    if isinstance(state, (tuple, list)) and len(state) == len(shapes):
         described = [describe(x) for x in state]
     if described is None or None in described:
         raise ValueError(_invalid("initial_state", expected, _what("initial_state", state)))
@@ -140,7 +140,7 @@ def _what(name: str, x: Any) -> str:
     described = describe(x)
     if described is not None:
         return f"{name}.shape={_spell(described[0])}"
-    if isinstance(x, tuple | list):
+    if isinstance(x, (tuple, list)):
         parts = [_spell(d[0]) if (d := describe(part)) else type(part).__name__ for part in x]
         return f"{name}, a {type(x).__name__} of {len(x)}: {', '.join(parts)}"
     return f"{name}={x!r}"
@@ -155,7 +155,7 @@ def _is_positive_integer(x: Any) -> bool:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool)
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
 def _is_flag(x: Any) -> bool:
@@ -177,7 +177,7 @@ _CONSTRUCTOR: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda x: (
             x is None
             or _is_positive_integer(x)
-            or (isinstance(x, tuple | list) and len(x) == 1 and _is_positive_integer(x[0]))
+            or (isinstance(x, (tuple, list)) and len(x) == 1 and _is_positive_integer(x[0]))
         ),
     ),
     "feature_map": (

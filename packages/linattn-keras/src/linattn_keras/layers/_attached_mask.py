@@ -16,6 +16,7 @@ class AttachedMask(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.autocast = False
+        self.built = True
 
     def call(self, inputs: Any, mask: Any = None) -> tuple[Any, Any]:
         return inputs, mask

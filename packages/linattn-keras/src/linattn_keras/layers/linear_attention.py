@@ -8,6 +8,7 @@ from keras import KerasTensor
 
 from linattn_core.dtypes import compute_dtype
 from linattn_keras import ops
+from linattn_keras._dispatch import implementation
 from linattn_keras.layers._arguments import (
     check_batch_size,
     check_call,
@@ -100,7 +101,7 @@ class LinearAttention(keras.layers.Layer):
     >>> layer = LinearAttention(num_heads=4, key_dim=16, causal=True)
     >>> inputs = keras.random.normal((2, 100, 32))
     >>> outputs = layer(inputs)
-    >>> outputs.shape
+    >>> tuple(outputs.shape)
     (2, 100, 32)
 
     In two parts, the second of which goes on from the state of the first:
@@ -159,7 +160,7 @@ class LinearAttention(keras.layers.Layer):
         self.key_dim = key_dim
         self.value_dim = key_dim if value_dim is None else value_dim
         # Not `output_shape`: that is what a model calls the shape of a layer's output.
-        has_axes = isinstance(output_shape, tuple | list)
+        has_axes = isinstance(output_shape, (tuple, list))
         self._output_dim = output_shape[0] if has_axes else output_shape
         self.feature_map = feature_map
         self.use_normalizer = use_normalizer
@@ -178,7 +179,8 @@ class LinearAttention(keras.layers.Layer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.seed = seed
         self.native = native
-        self._attached_mask = AttachedMask(name="attached_mask")
+        with keras.RematScope(mode=None):  # there is nothing to compute again
+            self._attached_mask = AttachedMask(name="attached_mask")
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         check_inputs_shape(inputs_shape)
@@ -197,6 +199,7 @@ class LinearAttention(keras.layers.Layer):
                 self.dropout, seed=self.seed, dtype=self.dtype_policy
             )
         self._input_dim = input_dim
+        implementation(self.native)  # raises if it must be native and can not
         self.built = True
 
     def _projection(
@@ -368,4 +371,4 @@ def _clone(initializer: Any) -> Any:
 
 def _keep(mask: Tensor, x: Tensor) -> Tensor:
     """`x` where the mask is true, 0 elsewhere, whatever `x` holds there."""
-    return keras.ops.where(mask[..., None], x, keras.ops.zeros_like(x))
+    return keras.ops.where(keras.ops.expand_dims(mask, -1), x, keras.ops.zeros_like(x))

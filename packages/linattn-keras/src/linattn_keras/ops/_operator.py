@@ -7,7 +7,7 @@ import keras
 
 from linattn_keras._dispatch import check_native, implementation
 from linattn_keras.ops._specs import SPECS
-from linattn_keras.ops._tensors import as_tensors, is_symbolic
+from linattn_keras.ops._tensors import are_sizes_traced, as_tensors, is_symbolic
 
 Tensors = dict[str, Any]
 
@@ -21,8 +21,10 @@ def run(function: str, tensors: Tensors, arguments: dict[str, Any], native: Any)
 
 
 def _compute(function: str, tensors: Tensors, arguments: dict[str, Any], native: Any) -> Any:
-    operator: Callable[..., Any] = getattr(implementation(native), function)
-    return operator(**{name: as_tensors(x) for name, x in tensors.items()}, **arguments)
+    tensors = {name: as_tensors(x) for name, x in tensors.items()}
+    module = implementation(native, sizes_are_traced=are_sizes_traced(tensors))
+    operator: Callable[..., Any] = getattr(module, function)
+    return operator(**tensors, **arguments)
 
 
 def _is_stateless(function: str, arguments: dict[str, Any]) -> bool:

@@ -10,16 +10,26 @@ from linattn_keras.portable._describe import describe as describe_tensor
 
 def as_tensors(x: Any) -> Any:
     """`x`, or a tuple or list of such, with arrays and variables as tensors of the backend."""
-    if isinstance(x, tuple | list):
+    if isinstance(x, (tuple, list)):
         return (tuple if isinstance(x, tuple) else list)(map(as_tensors, x))
     if isinstance(x, np.generic):
         x = np.asarray(x)  # Keras takes a NumPy scalar for a Python number, of no dtype of its own
-    if isinstance(x, np.ndarray | keras.Variable):
+    if isinstance(x, (np.ndarray, keras.Variable)):
         try:
             return keras.ops.convert_to_tensor(x)
         except (TypeError, ValueError):
             return x  # the checks say that it is no tensor
     return x
+
+
+def are_sizes_traced(x: Any) -> bool:
+    """Whether a tensor in `x` has tensors for sizes, as while torch.jit.trace records."""
+    return any(
+        keras.ops.is_tensor(size)
+        for tensor in keras.tree.flatten(x)
+        if keras.ops.is_tensor(tensor)
+        for size in tensor.shape
+    )
 
 
 def is_symbolic(x: Any) -> bool:

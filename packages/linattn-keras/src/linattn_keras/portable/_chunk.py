@@ -44,7 +44,7 @@ class _Chunk(NamedTuple):
 
 def _prepare(tokens: Tokens) -> _Chunk:
     query, key, value, log_decay, beta = tokens
-    length, group = query.shape[-3:-1]
+    length, group = sizes(query)[-3:-1]
 
     rows = query if beta is None else ops.concatenate([query, key[..., None, :]], axis=-2)
     products, decays = decayed_products(rows, key, log_decay)
@@ -58,7 +58,7 @@ def _prepare(tokens: Tokens) -> _Chunk:
         from_start = key if decays is None else key * decays.from_start
         strict = ops.where(_causal(length, -1), beta * products[..., group, :], 0.0)
         solved = solve_unit_lower(strict, beta * ops.concatenate([value, from_start], axis=-1))
-        value, erased = ops.split(solved, [value.shape[-1]], axis=-1)
+        value, erased = ops.split(solved, [sizes(value)[-1]], axis=-1)
     return _Chunk(started, reads, to_end, value, erased, None if decays is None else decays.whole)
 
 
@@ -70,7 +70,7 @@ def _written(chunk: _Chunk, state: Tensor) -> Tensor:
 def _read(chunk: _Chunk, state: Tensor, written: Tensor) -> Tensor:
     """The output `[..., C, R, Dv]` of a chunk that starts from `state`."""
     output = _rows(chunk.started) @ state + _rows(chunk.reads) @ written
-    return ops.reshape(output, [*sizes(chunk.started)[:-1], state.shape[-1]])
+    return ops.reshape(output, [*sizes(chunk.started)[:-1], sizes(state)[-1]])
 
 
 def _transition(chunk: _Chunk, added: Tensor) -> Tensor:
@@ -90,10 +90,10 @@ def _transition(chunk: _Chunk, added: Tensor) -> Tensor:
 
 def _pass_state(state: Tensor, transition: Tensor) -> tuple[Tensor, Tensor]:
     """The state after a chunk, and the one before it."""
-    width = state.shape[-1]
+    width = sizes(state)[-1]
     added, whole = transition[..., :width], transition[..., width : width + 1]
     after = whole * state + added
-    if transition.shape[-1] > width + 1:
+    if sizes(transition)[-1] > width + 1:
         after = after - transition[..., width + 1 :] @ state
     return after, state
 

@@ -33,7 +33,7 @@ def decayed_products(
         P `[..., C, R, C]`, and the decays, None for no decay.
     """
     if log_decay is None:
-        seen = _causal(key.shape[-2])[:, None]
+        seen = _causal(sizes(key)[-2])[:, None]
         return ops.where(seen, _products(rows, key), 0.0), None
     return _per_key(rows, key, log_decay)
 
@@ -57,7 +57,7 @@ def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Deca
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
     *lead, length, group, width = sizes(rows)
-    decay_width = log_decay.shape[-1]
+    decay_width = sizes(log_decay)[-1]
     prefix, suffix, total = log_decay, ops.zeros_like(log_decay), log_decay
     products = ops.sum(rows * key[..., None, :], axis=-1, keepdims=True)
     size = 1
@@ -102,10 +102,10 @@ def _products(rows: Tensor, key: Tensor) -> Tensor:
     """`[..., C, R, D]` by `[..., c, D]`: `[..., C, R, c]`, the R rows of a token in one matmul."""
     *lead, length, group, width = sizes(rows)
     products = ops.reshape(rows, [*lead, length * group, width]) @ transpose(key)
-    return ops.reshape(products, [*lead, length, group, key.shape[-2]])
+    return ops.reshape(products, [*lead, length, group, sizes(key)[-2]])
 
 
 def _causal(length: int, diagonal: int = 0) -> Tensor:
     """True `[C, C]` where the column's token comes before the row's, or is it if diagonal is 0."""
-    index = ops.arange(length)
+    index = ops.arange(0, length)
     return index[:, None] + diagonal >= index

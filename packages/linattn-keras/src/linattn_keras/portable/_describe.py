@@ -1,5 +1,6 @@
 """What the checks need to know of a backend's tensor."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -13,12 +14,20 @@ def describe(x: Any) -> tuple[tuple[int | None, ...], str] | None:
     """The shape and the dtype's name of a backend's tensor, None for anything else."""
     if not ops.is_tensor(x):
         return None
-    return tuple(static_size(size) for size in x.shape), dtype_name(x)
+    return tuple(_known(size) for size in x.shape), dtype_name(x)
 
 
 def static_size(size: Any) -> int | None:
     """A size that the program may branch on; None for one that is left open."""
     return size if isinstance(size, int) else None
+
+
+def _known(size: Any) -> int | None:
+    """A size as an integer, also one that torch.jit.trace records as a tensor."""
+    if isinstance(size, int) or not ops.is_tensor(size):
+        return static_size(size)
+    with warnings.catch_warnings(action="ignore"):  # that the trace will not know of this use
+        return int(size)
 
 
 def dtype_name(x: Tensor) -> str:
@@ -58,13 +67,15 @@ def _as_tensor(name: str, x: Any) -> Any:
 def sizes(x: Tensor) -> list[Any]:
     """The sizes of `x`: integers where they are known while tracing, else the backend's own."""
     known = list(x.shape)
-    return list(ops.shape(x)) if any(size is None for size in known) else known
+    if any(size is None for size in known):
+        return list(ops.shape(x))
+    return known[:2] + [_known(size) if ops.is_tensor(size) else size for size in known[2:]]
 
 
 def check_known(**arguments: Tensor) -> None:
     """Raises ValueError unless every size after the first two, B and T, is known."""
     for name, x in arguments.items():
-        shape = [static_size(size) for size in x.shape]
+        shape = [_known(size) for size in x.shape]
         if None in shape[2:]:
             spelt = ", ".join("?" if size is None else str(size) for size in shape)
             raise ValueError(f"{name} must have known sizes but for B and T, got [{spelt}]")

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from linattn_keras.portable._describe import dtype_name
+from linattn_keras.portable._describe import dtype_name, sizes
 from linattn_keras.portable._tokens import Tensor
 
 
@@ -16,7 +16,7 @@ def solve_unit_lower(strict: Tensor, right: Tensor) -> Tensor:
 
 
 def _inverse(strict: Tensor) -> Tensor:
-    length = strict.shape[-1]
+    length = sizes(strict)[-1]
     if length <= 2:
         return ops.eye(length, dtype=dtype_name(strict)) - strict
     # [[A, 0], [O, B]]^-1 = [[A^-1, 0], [-B^-1 O A^-1, B^-1]], both diagonal blocks in one batch.

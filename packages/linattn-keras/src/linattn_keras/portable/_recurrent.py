@@ -25,7 +25,7 @@ def recurrent(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
         # A token that does nothing: T may be 0, and a loop without steps has no results to stack.
         tokens = tokens.map(lambda x: append_tokens(x, 1))
     packed = ops.concatenate([x for x in tokens[1:] if x is not None], axis=-1)
-    decay_width = 0 if tokens.log_decay is None else tokens.log_decay.shape[-1]
+    decay_width = 0 if tokens.log_decay is None else sizes(tokens.log_decay)[-1]
     body = _pass_token(decay_width, tokens.beta is not None)
     final_state, states = scan(body, state, _swap(packed))
     return _swap(_swap(tokens.query) @ states)[:, :count], final_state
@@ -36,7 +36,7 @@ def _pass_token(decay_width: int, has_beta: bool) -> Body:
     """The loop's body for one token's key, value, log decay and beta in one tensor."""
 
     def pass_token(state: Tensor, packed: Tensor) -> tuple[Tensor, Tensor]:
-        key_width, value_width = state.shape[-2:]
+        key_width, value_width = sizes(state)[-2:]
         decay_starts = key_width + value_width
         decay_ends = decay_starts + decay_width
         state = _write(

@@ -49,7 +49,7 @@ def prepare(
     dtype = wide_dtype(query)
     # Sizes that were unknown to the checks are taken to be the query's.
     batch, tokens, query_heads, key_width = sizes(query)
-    key_heads, heads, value_width = key.shape[2], *value.shape[2:]
+    key_heads, heads, value_width = sizes(key)[2], *sizes(value)[2:]
     mask = None if mask is None else ops.reshape(mask, [batch, tokens])
 
     query = keep(mask, ops.cast(query, dtype))
@@ -70,7 +70,7 @@ def prepare(
         first = starts(ops.reshape(segment_ids, [batch, tokens]))[..., None, None]
         log_decay = ops.where(first, float("-inf"), log_decay)
     if beta is not None:
-        beta = ops.reshape(ops.cast(beta, dtype), [batch, tokens, beta.shape[2], 1])
+        beta = ops.reshape(ops.cast(beta, dtype), [batch, tokens, sizes(beta)[2], 1])
         beta = repeat_heads(keep(mask, beta), heads)
     # The state varies over the mesh axes that key and value vary over, whatever it starts from.
     like = ops.einsum("bthk,bthv->bhkv", key[:, :1], value[:, :1])
@@ -108,7 +108,7 @@ def starts(segment_ids: Tensor) -> Tensor:
 
 def repeat_heads(x: Tensor, heads: int) -> Tensor:
     """`[B, T, h, D]` as `[B, T, heads, D]`: each head repeated for its neighbours, not tiled."""
-    if x.shape[2] == heads:
+    if sizes(x)[2] == heads:
         return x
     batch, tokens, shared, width = sizes(x)
     repeated = ops.broadcast_to(x[:, :, :, None], [batch, tokens, shared, heads // shared, width])

@@ -7,7 +7,7 @@ from keras import ops
 import linattn_core
 from linattn_core.checks import check_kernelized_attention, check_mapped
 from linattn_keras.portable._attend import attend
-from linattn_keras.portable._describe import as_tensors, describe
+from linattn_keras.portable._describe import as_tensors, describe, sizes
 from linattn_keras.portable._documentation import documented_as
 from linattn_keras.portable._tokens import Tensor, Tokens, finish, keep, number, prepare, wide_dtype
 from linattn_keras.portable.feature_maps import elu_plus_one, relu
@@ -55,7 +55,7 @@ def kernelized_attention(
         chunk_size=chunk_size,
     )
     dtype = wide_dtype(query)
-    output_dtype, width = value.dtype, value.shape[3]
+    output_dtype, width = value.dtype, sizes(value)[3]
     phi = _named(feature_map, epsilon) if isinstance(feature_map, str) else feature_map
     # Zeroed before the map too: the gradient of a map at NaN is NaN, also when unused.
     mapped_query = phi(keep(mask, ops.cast(query, dtype)))
@@ -96,7 +96,8 @@ def kernelized_attention(
     if use_normalizer:
         denominator = read[..., width:] + number(epsilon, dtype)
         if mask is not None:
-            denominator = ops.where(mask[..., None, None, None], denominator, 1.0)
+            real = ops.reshape(mask, sizes(denominator)[:2] + [1, 1, 1])
+            denominator = ops.where(real, denominator, 1.0)
         output = output / denominator
     return finish(output, mask, output_dtype), final_state
 

@@ -45,7 +45,7 @@ def onnx_linear_attention(
     check_known(query=query, key=key, value=value)
     if decay is not None:
         check_known(decay=decay)
-    if decay is not None and decay.shape[2] != kv_num_heads:
+    if decay is not None and sizes(decay)[2] != kv_num_heads:
         decay = _split(decay, kv_num_heads)
     output, state = linear_attention(
         _split(query, q_num_heads),
