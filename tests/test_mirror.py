@@ -68,8 +68,8 @@ DIALECT = {
         # Any backend's tensors, and what each of them leaves open.
         "_describe.py": {
             "Tensor",
-            "_as_tensor",
             "_known",
+            "as_tensor",
             "as_tensors",
             "check_known",
             "dtype_name",

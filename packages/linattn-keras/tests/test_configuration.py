@@ -177,3 +177,27 @@ def test_a_summary_shows_the_output_shape():
     model.summary(print_fn=lines.append)
     assert "(None, None, 7)" in "\n".join(map(str, lines))
     assert model.layers[0].output.shape == (None, None, 7)
+
+
+def test_a_config_may_say_as_little_as_a_call():
+    layer = LinearAttention.from_config({"num_heads": 2, "key_dim": 3})
+    assert layer.get_config()["feature_map"] == "elu_plus_one"
+
+
+def test_a_function_may_initialize_the_kernels():
+    layer = LinearAttention(
+        2, 3, kernel_initializer=lambda shape, dtype=None: keras.ops.full(shape, 0.5, dtype=dtype)
+    )
+    layer.build((None, None, WIDTH))
+    for kernel in kernels(layer).values():
+        assert_same_bits(kernel.value, np.full(kernel.shape, 0.5))
+
+
+def test_a_map_that_is_a_layer_has_its_weights_when_the_layer_is_built(tmp_path):
+    inputs = keras.Input((None, WIDTH))
+    feature_map = keras.layers.Dense(4, activation="softplus")
+    model = keras.Model(inputs, LinearAttention(2, 3, feature_map=feature_map)(inputs))
+    assert len(model.weights) == 10
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same_bits(loaded(sequence()), model(sequence()))

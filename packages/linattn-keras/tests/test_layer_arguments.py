@@ -188,3 +188,42 @@ def test_a_layer_can_not_be_built_for_other_inputs(shape):
     with pytest.raises(ValueError, match="argument `inputs`"):
         layer.compute_output_shape(shape)
     assert not layer.built
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [lambda x: x[..., 0], lambda x: 3, lambda x: keras.ops.cast(x, "int32"), lambda x: x[:, 0]],
+    ids=["a lost axis", "a number", "integers", "a lost token"],
+)
+def test_a_map_that_does_not_keep_its_axes_is_refused_when_the_layer_is_built(feature_map):
+    layer = LinearAttention(**SIZES, causal=True, feature_map=feature_map)
+    for use in (lambda: layer.build((None, None, WIDTH)), lambda: layer.get_initial_state(2)):
+        with pytest.raises(ValueError, match="argument `feature_map`, expected a map of tensors"):
+            use()
+
+
+def test_shapes_are_known_of_a_layer_that_is_not_built():
+    layer = LinearAttention(**SIZES)
+    assert layer.compute_output_spec(keras.KerasTensor((2, 6, 8))).shape == (2, 6, 7)
+    layer.build((None, None, WIDTH))
+    with pytest.raises(ValueError, match=f"the layer was built with, {WIDTH}"):
+        layer.compute_output_shape((2, 6, WIDTH + 1))
+
+
+def test_a_mask_of_complex_numbers_is_refused():
+    mask = keras.ops.ones((BATCH, TOKENS), dtype="complex64")
+    with pytest.raises(TypeError, match="argument `mask`, expected a dtype of booleans or numbers"):
+        built()(sequence(), mask=mask)
+
+
+if keras.backend.backend() == "tensorflow":
+
+    @pytest.mark.parametrize("name", ["mask", "initial_state"])
+    def test_a_tensor_of_unknown_rank_is_named(name):
+        import tensorflow as tf
+
+        layer = built(causal=True)
+        call = tf.function(lambda inputs, x: layer(inputs, **{name: x}))
+        inputs = tf.TensorSpec((None, None, WIDTH))
+        with pytest.raises(ValueError, match=f"{name} must have a known number of axes"):
+            call.get_concrete_function(inputs, tf.TensorSpec(None))

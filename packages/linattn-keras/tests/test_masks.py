@@ -202,3 +202,10 @@ def test_outputs_carry_the_mask_on_and_states_carry_none(return_state):
     assert_same_bits(Received()(outputs), GAPS.astype("int32"))
     for x in state:
         assert_same_bits(Received()(x), np.ones(x.shape[:-1], "int32"))
+
+
+@pytest.mark.parametrize("shape", [(1, TOKENS), (BATCH, 1)], ids=str)
+def test_the_mask_that_is_carried_on_has_the_size_of_the_sequence(shape):
+    mask = GAPS[: shape[0], : shape[1]].astype("int32")
+    whole = np.broadcast_to(mask, GAPS.shape).astype("int32")
+    assert_same_bits(Received()(built()(sequence(), mask=mask)), whole)

@@ -50,6 +50,19 @@ def test_the_state_has_the_same_size_after_any_number_of_tokens(tokens, use_norm
     assert described(layer.get_initial_state(BATCH)) == expected
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("batch", "tokens"), [(0, 0), (0, 3), (2, 0)])
+def test_empty_inputs_give_empty_outputs_and_hand_the_state_on(batch, tokens, masked):
+    layer = built(causal=True)
+    given = tuple(np.abs(draw(batch, *shape, seed=3)) for shape in SHAPES[True])
+    mask = np.ones((batch, tokens), bool) if masked else None
+    inputs = draw(batch, tokens, WIDTH)
+    outputs, state = layer(inputs, mask=mask, initial_state=given, return_state=True)
+    assert outputs.shape == (batch, tokens, 7)
+    assert_same_bits(state, given)
+    assert built()(inputs, mask=mask).shape == (batch, tokens, 7)
+
+
 @NORMALIZED
 def test_the_initial_state_is_zeros_of_a_layer_that_need_not_be_built(use_normalizer):
     layer = LinearAttention(**SIZES, causal=True, use_normalizer=use_normalizer)

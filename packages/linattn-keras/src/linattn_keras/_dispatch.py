@@ -10,17 +10,18 @@ import keras
 from linattn_keras import portable
 from linattn_keras.config import is_native_enabled
 
-# By package name; found once, so that a compiler need not follow an import.
-_modules: dict[str, ModuleType | None] = {}
-
-# Keras backend -> the package that is native to it, an extra of this one. All have the same
-# operators, with the same arguments, results and errors; `portable` has them on every backend.
+# Keras backend -> the package that is native to it: an extra of this one, or linattn-core, which it
+# needs in any case. All have the same operators, with the same arguments, results and errors;
+# `portable` has them on every backend.
 NATIVE = {
     "jax": "linattn_jax",
     "numpy": "linattn_core",
     "tensorflow": "linattn_tf",
     "torch": "linattn_torch",
 }
+
+# Those found so far, None for one that is not installed: a compiler need not follow an import.
+_modules: dict[str, ModuleType | None] = {}
 
 
 def implementation(native: Any, sizes_are_traced: bool = False) -> ModuleType:
@@ -44,7 +45,7 @@ def implementation(native: Any, sizes_are_traced: bool = False) -> ModuleType:
         return portable
     if sizes_are_traced:
         raise NotImplementedError(
-            "native=True can not be recorded by torch.jit.trace: export with native=None"
+            "native=True cannot be recorded by torch.jit.trace: export with native=None"
         )
     backend = keras.backend.backend()
     package = NATIVE.get(backend)

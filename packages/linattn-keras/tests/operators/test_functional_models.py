@@ -136,6 +136,26 @@ def test_wrong_arguments_are_refused_while_the_model_is_built(message, arguments
         ops.linear_attention(x, x, x, **arguments)
 
 
+def test_a_map_gets_the_dtype_that_everything_is_computed_in():
+    seen = []
+
+    def spy(x):
+        seen.append(keras.backend.standardize_dtype(x.dtype))
+        return x
+
+    symbolic = keras.Input((5, 2, 3), dtype="float16")
+    tensor = keras.ops.ones((1, 5, 2, 3), dtype="float16")
+    for x in (symbolic, tensor):
+        ops.kernelized_attention(x, x, x, feature_map=spy)
+    assert seen == ["float32"] * 4
+
+
+def test_a_scale_of_a_model_that_is_being_built_is_refused():
+    x = np.ones((1, 5, 2, 3), "float32")
+    with pytest.raises(TypeError, match="scale must not be a KerasTensor"):
+        ops.linear_attention(x, x, x, scale=keras.KerasTensor(()))
+
+
 def test_an_unknown_number_of_heads_is_refused():
     x = keras.Input((5, None, 3))
     with pytest.raises(ValueError, match=re.escape("query must have known sizes but for B and T")):

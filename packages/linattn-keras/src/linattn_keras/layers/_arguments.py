@@ -9,7 +9,7 @@ import numpy as np
 
 from linattn_core.chunks import EXECUTION_MODES
 from linattn_core.dtypes import is_floating, is_integer
-from linattn_keras.ops._tensors import describe
+from linattn_keras.ops._tensors import as_tensors, describe
 
 FEATURE_MAPS = ("elu_plus_one", "relu")
 
@@ -22,13 +22,30 @@ def check_constructor(**arguments: Any) -> None:
             raise ValueError(_invalid(name, expected, f"{name}={given!r}"))
 
 
-def check_inputs_shape(shape: tuple[int | None, ...]) -> None:
-    """Raises ValueError unless inputs may have this shape."""
+def check_inputs_shape(shape: tuple[int | None, ...], input_dim: int | None = None) -> None:
+    """Raises ValueError unless inputs of a layer built for `input_dim` may have this shape."""
     if len(shape) != 3 or shape[-1] is None:
         expected = (
             "a tensor of shape (batch_size, sequence_length, input_dim) with a known input_dim"
         )
         raise ValueError(_invalid("inputs", expected, f"inputs.shape={_spell(shape)}"))
+    if input_dim not in (None, shape[-1]):
+        expected = f"a tensor whose last axis has the size the layer was built with, {input_dim}"
+        raise ValueError(_invalid("inputs", expected, f"inputs.shape={_spell(shape)}"))
+
+
+def check_mapped(keys: Any, mapped: Any) -> int:
+    """The last size of what a feature map made of `keys`.
+
+    Raises:
+        ValueError: it did not keep all other axes, or is not of floating-point numbers.
+    """
+    *lead, _ = keys.shape
+    expected = f"a map of tensors of shape {_spell((*lead, 'key_dim'))} to {_spell((*lead, 'any'))}"
+    described = describe(mapped)
+    if described is None or [*described[0][:-1]] != lead or not is_floating(described[1]):
+        raise ValueError(_invalid("feature_map", expected, _what("feature_map(keys)", mapped)))
+    return described[0][-1]
 
 
 def check_causal(causal: bool) -> None:
@@ -60,16 +77,15 @@ def check_call(
     initial_state: Any,
     return_state: Any,
     *,
-    input_dim: int,
+    input_dim: int | None,
     causal: bool,
     state_shapes: Callable[[Any], tuple[tuple[Any, ...], ...]],
 ) -> None:
     """Raises ValueError or TypeError, naming the argument, unless a layer takes these tensors."""
+    for name, x in (("inputs", inputs), ("mask", mask), ("initial_state", initial_state)):
+        as_tensors(name, x)  # raises where a rank is unknown
     shape = _floating("inputs", inputs)
-    check_inputs_shape(shape)
-    if shape[-1] != input_dim:
-        expected = f"a tensor whose last axis has the size the layer was built with, {input_dim}"
-        raise ValueError(_invalid("inputs", expected, f"inputs.shape={_spell(shape)}"))
+    check_inputs_shape(shape, input_dim)
     if mask is not None:
         _check_mask(mask, shape[:2])
     if not isinstance(return_state, bool):
@@ -90,7 +106,9 @@ def _check_mask(mask: Any, sizes: tuple[int | None, ...]) -> None:
     expected = "a tensor of rank 2 that is broadcastable to (batch_size, sequence_length)"
     if described is None:
         raise TypeError(_invalid("mask", expected, _what("mask", mask)))
-    shape, _ = described
+    shape, dtype = described
+    if not (dtype == "bool" or is_integer(dtype) or is_floating(dtype)):
+        raise TypeError(_invalid("mask", "a dtype of booleans or numbers", f"mask.dtype={dtype}"))
     fits = len(shape) == 2 and all(
         given in (1, None, size) or size is None for given, size in zip(shape, sizes, strict=True)
     )

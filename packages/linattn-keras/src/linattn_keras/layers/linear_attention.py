@@ -15,8 +15,10 @@ from linattn_keras.layers._arguments import (
     check_causal,
     check_constructor,
     check_inputs_shape,
+    check_mapped,
 )
 from linattn_keras.layers._attached_mask import AttachedMask
+from linattn_keras.ops._tensors import describe, is_symbolic
 
 Tensor = Any
 State = tuple[Tensor, ...]
@@ -47,7 +49,8 @@ class LinearAttention(keras.layers.Layer):
         output_shape: Size of the outputs' last axis, an integer or a tuple of one. Defaults to
             that of the inputs.
         feature_map: `"elu_plus_one"`, `"relu"` (which adds `normalization_epsilon`), or a callable
-            that keeps all axes but the last one. A model with a callable can be saved if the
+            that keeps all axes but the last one; it is called once more when the layer is built,
+            to find the size of that axis. A model with a callable can be saved if the
             callable is registered with `keras.saving.register_keras_serializable`.
         use_normalizer: Whether outputs are divided by the sum of what the query gives to every
             key. Without it there is no `key_state`.
@@ -179,11 +182,16 @@ class LinearAttention(keras.layers.Layer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.seed = seed
         self.native = native
-        with keras.RematScope(mode=None):  # there is nothing to compute again
+        # Not to be wrapped by an outer scope: what recomputes a call cannot return None.
+        with keras.RematScope(mode=None):
             self._attached_mask = AttachedMask(name="attached_mask")
+        self._input_dim = None
+        self._mapped_dim = key_dim if isinstance(feature_map, str) else None
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         check_inputs_shape(inputs_shape)
+        implementation(self.native)  # raises if it must be native and cannot
+        self._find_mapped_dim()  # builds a map that is a layer
         heads, input_dim = self.num_heads, inputs_shape[-1]
         output_dim = self._output_dim or input_dim
         self._query_dense = self._projection("query", "btd,dhk->bthk", (heads, self.key_dim))
@@ -199,7 +207,6 @@ class LinearAttention(keras.layers.Layer):
                 self.dropout, seed=self.seed, dtype=self.dtype_policy
             )
         self._input_dim = input_dim
-        implementation(self.native)  # raises if it must be native and can not
         self.built = True
 
     def _projection(
@@ -235,14 +242,13 @@ class LinearAttention(keras.layers.Layer):
         self._check_call(inputs, mask, initial_state, return_state)
         inputs = keras.ops.cast(inputs, self.compute_dtype)
         if mask is not None:
-            mask = keras.ops.cast(mask, "bool")
-            mask = keras.ops.broadcast_to(mask, keras.ops.shape(inputs)[:2])
+            mask = _full(mask, inputs)
             # Also for the weights' gradients: 0 * NaN would be NaN there.
             inputs = _keep(mask, inputs)
         outputs, state = ops.kernelized_attention(
-            self._query_dense(inputs),
-            self._key_dense(inputs),
-            self._value_dense(inputs),
+            _project(self._query_dense, inputs),
+            _project(self._key_dense, inputs),
+            _project(self._value_dense, inputs),
             feature_map=self.feature_map,
             causal=self.causal,
             use_normalizer=self.use_normalizer,
@@ -254,7 +260,7 @@ class LinearAttention(keras.layers.Layer):
         )
         if self._dropout_layer is not None:
             outputs = self._dropout_layer(outputs, training=training)
-        outputs = self._output_dense(outputs)
+        outputs = _project(self._output_dense, outputs)
         if mask is not None:
             outputs = _keep(mask, outputs)
         return (outputs, state) if return_state else outputs
@@ -285,8 +291,13 @@ class LinearAttention(keras.layers.Layer):
             for shape in self._state_shapes(batch_size)
         )
 
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> Tensor | None:
+        if previous_mask is None or is_symbolic([inputs, previous_mask]):
+            return previous_mask
+        return _full(previous_mask, inputs)
+
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        check_inputs_shape(inputs_shape)
+        check_inputs_shape(inputs_shape, self._input_dim)
         return (*inputs_shape[:-1], self._output_dim or inputs_shape[-1])
 
     def compute_output_spec(
@@ -333,8 +344,9 @@ class LinearAttention(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "LinearAttention":
-        if isinstance(config["feature_map"], dict):
-            feature_map = keras.saving.deserialize_keras_object(config["feature_map"])
+        feature_map = config.get("feature_map")
+        if isinstance(feature_map, dict):
+            feature_map = keras.saving.deserialize_keras_object(feature_map)
             config = {**config, "feature_map": feature_map}
         return super().from_config(config)
 
@@ -351,22 +363,41 @@ class LinearAttention(keras.layers.Layer):
             state_shapes=self._state_shapes,
         )
 
+    def _find_mapped_dim(self) -> int:
+        """The size of mapped keys: a callable map may change it."""
+        if self._mapped_dim is None:
+            keys = keras.ops.zeros((1, 1, self.num_heads, self.key_dim), dtype=self._state_dtype)
+            self._mapped_dim = check_mapped(keys, self.feature_map(keys))
+        return self._mapped_dim
+
     @property
     def _state_dtype(self) -> str:
         return compute_dtype(self.compute_dtype)
 
     def _state_shapes(self, batch_size: Any) -> tuple[tuple[Any, ...], ...]:
-        width = self.key_dim
-        if callable(self.feature_map):
-            # The map may change the size of the keys.
-            width = self.feature_map(keras.ops.zeros((1, 1, self.num_heads, width))).shape[-1]
-        key_state = (batch_size, self.num_heads, width)
+        key_state = (batch_size, self.num_heads, self._find_mapped_dim())
         key_value_state = (*key_state, self.value_dim)
         return (key_value_state, key_state) if self.use_normalizer else (key_value_state,)
 
 
 def _clone(initializer: Any) -> Any:
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer  # a function
     return initializer.__class__.from_config(initializer.get_config())
+
+
+def _full(mask: Tensor, inputs: Tensor) -> Tensor:
+    """A mask of any dtype that is broadcastable to the inputs' tokens, as bool `[B, T]`."""
+    return keras.ops.broadcast_to(keras.ops.cast(mask, "bool"), keras.ops.shape(inputs)[:2])
+
+
+def _project(projection: keras.layers.EinsumDense, x: Tensor) -> Tensor:
+    projected = projection(x)
+    (batch_size, length, *_), _ = describe(x)
+    if batch_size == length == 0:
+        # TensorFlow's einsum makes one sequence of none.
+        projected = keras.ops.reshape(projected, (0, 0, *projected.shape[2:]))
+    return projected
 
 
 def _keep(mask: Tensor, x: Tensor) -> Tensor:

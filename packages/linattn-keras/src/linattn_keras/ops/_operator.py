@@ -14,6 +14,9 @@ Tensors = dict[str, Any]
 
 def run(function: str, tensors: Tensors, arguments: dict[str, Any], native: Any) -> Any:
     """The operator called `function`, on tensors, arrays and variables or on KerasTensors."""
+    for name, x in arguments.items():
+        if keras.backend.is_keras_tensor(x):
+            raise TypeError(f"{name} must not be a KerasTensor, got {x}")
     if is_symbolic(tensors):
         results = Operator(function, arguments, native)(**tensors)
         return (results, None) if _is_stateless(function, arguments) else results
@@ -21,7 +24,7 @@ def run(function: str, tensors: Tensors, arguments: dict[str, Any], native: Any)
 
 
 def _compute(function: str, tensors: Tensors, arguments: dict[str, Any], native: Any) -> Any:
-    tensors = {name: as_tensors(x) for name, x in tensors.items()}
+    tensors = {name: as_tensors(name, x) for name, x in tensors.items()}
     module = implementation(native, sizes_are_traced=are_sizes_traced(tensors))
     operator: Callable[..., Any] = getattr(module, function)
     return operator(**tensors, **arguments)

@@ -44,7 +44,9 @@ def _kernelized_attention(
     check_kernelized_attention(describe, query, key, value, feature_map=feature_map, **arguments)
     output, state = _results(query, key, value)
     if callable(feature_map):
-        mapped = feature_map(query), feature_map(key)
+        # As when it is computed: in the dtype that everything is computed in.
+        wide = compute_dtype(_dtype(query))
+        mapped = [feature_map(KerasTensor(x.shape, wide)) for x in (query, key)]
         check_mapped(describe, query, key, *mapped, arguments["initial_state"])
         batch, heads, _, width = state.shape
         state = KerasTensor((batch, heads, mapped[1].shape[-1], width), state.dtype)

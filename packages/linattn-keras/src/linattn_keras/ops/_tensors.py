@@ -3,23 +3,20 @@
 from typing import Any
 
 import keras
-import numpy as np
 
+from linattn_keras.portable._describe import as_tensor
 from linattn_keras.portable._describe import describe as describe_tensor
 
 
-def as_tensors(x: Any) -> Any:
-    """`x`, or a tuple or list of such, with arrays and variables as tensors of the backend."""
+def as_tensors(name: str, x: Any) -> Any:
+    """The argument `name`, or a tuple or list of such, with arrays and variables as tensors.
+
+    Raises:
+        ValueError: the rank of a tensor is unknown while tracing.
+    """
     if isinstance(x, (tuple, list)):
-        return (tuple if isinstance(x, tuple) else list)(map(as_tensors, x))
-    if isinstance(x, np.generic):
-        x = np.asarray(x)  # Keras takes a NumPy scalar for a Python number, of no dtype of its own
-    if isinstance(x, (np.ndarray, keras.Variable)):
-        try:
-            return keras.ops.convert_to_tensor(x)
-        except (TypeError, ValueError):
-            return x  # the checks say that it is no tensor
-    return x
+        return (tuple if isinstance(x, tuple) else list)(as_tensors(name, part) for part in x)
+    return as_tensor(name, x)
 
 
 def are_sizes_traced(x: Any) -> bool:
@@ -41,4 +38,4 @@ def describe(x: Any) -> tuple[tuple[int | None, ...], str] | None:
     """The shape and the dtype's name of a tensor, None for anything else."""
     if keras.backend.is_keras_tensor(x):
         return tuple(x.shape), keras.backend.standardize_dtype(x.dtype)
-    return describe_tensor(as_tensors(x))
+    return describe_tensor(as_tensor("a tensor", x))

@@ -44,10 +44,11 @@ def as_tensors(**arguments: Any) -> tuple[Any, ...]:
     Raises:
         ValueError: the rank of one is unknown while tracing.
     """
-    return tuple(_as_tensor(name, x) for name, x in arguments.items())
+    return tuple(as_tensor(name, x) for name, x in arguments.items())
 
 
-def _as_tensor(name: str, x: Any) -> Any:
+def as_tensor(name: str, x: Any) -> Any:
+    """One of them."""
     if isinstance(x, np.generic):
         x = np.asarray(x)  # Keras takes np.float64 for a Python float, of no dtype of its own
     if ops.is_tensor(x) or isinstance(x, (np.ndarray, keras.Variable)):

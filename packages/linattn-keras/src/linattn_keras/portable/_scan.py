@@ -21,7 +21,7 @@ def scan(body: Body, state: Tensor, sequence: Tensor) -> tuple[Tensor, Tensor]:
     if keras.backend.backend() == "torch" and static_size(sequence.shape[0]) is None:
         # The Python loop that keras.ops.scan is there would fix the T it is traced with.
         raise NotImplementedError(
-            "the portable path can not export a loop over an open T on the torch backend: "
+            "the portable path cannot export a loop over an open T on the torch backend: "
             "install linattn-torch, use the rule 'linear' in parallel, or give T a fixed size"
         )
     return ops.scan(body, state, sequence)
