@@ -72,6 +72,12 @@ def test_the_source_of_a_package_names_no_other_framework(module):
     assert stated_imports(ROOT / folder / "src") & WATCHED == allowed | {module}
 
 
+def test_the_keras_package_uses_no_private_module_of_keras():
+    sources = list((ROOT / "packages" / "linattn-keras" / "src").rglob("*.py"))
+    assert len(sources) > 20
+    assert not [path for path in sources if "keras.src" in path.read_text(encoding="utf-8")]
+
+
 def test_a_planted_import_is_found(tmp_path):
     (tmp_path / "planted.py").write_text("import linattn_core\n\nimport torch\n")
     assert imported("planted", tmp_path) & WATCHED == {"linattn_core", "torch"}
