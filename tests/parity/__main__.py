@@ -38,6 +38,7 @@ _START_ORDER = (
 )
 _WORKERS = 2
 _ENVIRONMENT = {
+    "JAX_ENABLE_X64": "1",
     "OMP_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "PYTHONPATH": str(Path(__file__).resolve().parents[1]),

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from linattn_spec.conformance import result_dtype
 from linattn_spec.fixtures import Case
-from linattn_spec.tolerances import ACCUMULATION
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,14 +29,13 @@ class Package:
 
 def _keras(backend: str, native: bool) -> Package:
     distributions = ("linattn-keras", "keras", backend)
-    environment = {"KERAS_BACKEND": backend, "JAX_ENABLE_X64": "1"}
-    return Package(distributions, environment, {"native": native})
+    return Package(distributions, {"KERAS_BACKEND": backend}, {"native": native})
 
 
 PACKAGES = {
     "numpy": Package(("linattn-core", "numpy")),
     "torch": Package(("linattn-torch", "torch")),
-    "jax": Package(("linattn-jax", "jax"), {"JAX_ENABLE_X64": "1"}),
+    "jax": Package(("linattn-jax", "jax")),
     "tf": Package(("linattn-tf", "tensorflow")),
     "keras-torch": _keras("torch", native=True),
     "keras-jax": _keras("jax", native=True),
@@ -82,13 +81,7 @@ def rule(case: Case) -> str:
 def dtype(case: Case, tensor: str) -> str:
     """The dtype that a tensor of the case has, and that its tolerance is for."""
     kind, _, name = tensor.partition(".")
-    if kind == "gradient":
-        return case.inputs[name].dtype.name
-    if kind == "output":
-        return case.dtype
-    if kind == "present_state":
-        return case.inputs["past_state"].dtype.name if "past_state" in case.inputs else case.dtype
-    return ACCUMULATION[case.dtype]
+    return case.inputs[name].dtype.name if kind == "gradient" else result_dtype(case, tensor)
 
 
 RULES = ("linear", "gated", "delta", "gated_delta", "kernelized", "feature maps")

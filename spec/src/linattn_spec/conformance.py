@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from linattn_spec.fixtures import Array, Arrays, Case
+from linattn_spec.tolerances import ACCUMULATION
 
 Adapter = Callable[..., Arrays]
 
@@ -71,6 +72,13 @@ def flat(tensors: Mapping[str, Any]) -> dict[str, Any]:
         else:
             parts[name] = x
     return parts
+
+
+def result_dtype(case: Case, name: str) -> str:
+    """The dtype that the result `name` of `case` is returned in."""
+    if name == "present_state":
+        return str(case.inputs.get("past_state", case.inputs["query"]).dtype)
+    return ACCUMULATION[case.dtype] if name.startswith("final_state") else case.dtype
 
 
 def run_case(case: Case, adapter: Adapter) -> Arrays:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from linattn_keras import ops
-from linattn_spec.conformance import named
+from linattn_spec.conformance import named, result_dtype
 from linattn_spec.fixtures import load_cases, one_of_each_kind
-from linattn_spec.tolerances import ACCUMULATION
 
 CASES = [case for case in load_cases() if case.error is None]
 # One of each operator that Keras can make an input for: it has no bfloat16 NumPy arrays.
@@ -51,14 +50,6 @@ def test_the_shapes_and_dtypes_of_the_results_are_known_before_anything_is_compu
             assert known in (size, None)
         assert None not in outputs[name].shape[2:]
         assert outputs[name].dtype == result_dtype(case, name)
-
-
-def result_dtype(case, name):
-    if name == "output":
-        return case.dtype
-    if name == "present_state":
-        return case.inputs["past_state"].dtype.name if "past_state" in case.inputs else case.dtype
-    return ACCUMULATION[case.dtype]
 
 
 @pytest.mark.parametrize("case", BY_OPERATOR.values(), ids=BY_OPERATOR)

@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from linattn_spec.conformance import run_case
+from linattn_spec.conformance import result_dtype, run_case
 from linattn_spec.fixtures import Array, Arrays, Case
 from linattn_spec.generate.draw import Shape, generator
 from linattn_spec.generate.oracle import oracle
@@ -114,13 +114,6 @@ class Scenario:
         if name in self.accumulated:
             return ACCUMULATION[dtype]
         return self.input_dtypes.get(name, dtype)
-
-
-def result_dtype(case: Case, name: str) -> str:
-    """The dtype that the result `name` of `case` is returned in."""
-    if name == "present_state":
-        return str(case.inputs.get("past_state", case.inputs["query"]).dtype)
-    return ACCUMULATION[case.dtype] if name.startswith("final_state") else case.dtype
 
 
 def random_cotangent(seed: str, shape: Shape) -> Array:
