@@ -9,7 +9,8 @@ import numpy as np
 
 from linattn_core.chunks import EXECUTION_MODES
 from linattn_core.dtypes import is_floating, is_integer
-from linattn_keras.ops._tensors import as_tensors, describe
+from linattn_keras.ops._tensors import describe
+from linattn_keras.portable._describe import check_rank
 
 FEATURE_MAPS = ("elu_plus_one", "relu")
 
@@ -83,7 +84,8 @@ def check_call(
 ) -> None:
     """Raises ValueError or TypeError, naming the argument, unless a layer takes these tensors."""
     for name, x in (("inputs", inputs), ("mask", mask), ("initial_state", initial_state)):
-        as_tensors(name, x)  # raises where a rank is unknown
+        for tensor in keras.tree.flatten(x):
+            check_rank(name, tensor)
     shape = _floating("inputs", inputs)
     check_inputs_shape(shape, input_dim)
     if mask is not None:

@@ -236,7 +236,7 @@ class LinearAttention(keras.layers.Layer):
         return_state: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, State]:
-        if mask is None:
+        if mask is None and initial_state is not None:
             # Keras looks for the mask only when the inputs are the only tensor of a call.
             _, mask = self._attached_mask(inputs)
         self._check_call(inputs, mask, initial_state, return_state)

@@ -38,4 +38,4 @@ def describe(x: Any) -> tuple[tuple[int | None, ...], str] | None:
     """The shape and the dtype's name of a tensor, None for anything else."""
     if keras.backend.is_keras_tensor(x):
         return tuple(x.shape), keras.backend.standardize_dtype(x.dtype)
-    return describe_tensor(as_tensor("a tensor", x))
+    return describe_tensor(x if keras.ops.is_tensor(x) else as_tensor("a tensor", x))

@@ -38,17 +38,12 @@ def dtype_name(x: Tensor) -> str:
         return getattr(x.dtype, "name", str(x.dtype))
 
 
-def as_tensors(**arguments: Any) -> tuple[Any, ...]:
-    """The arguments, variables and arrays as tensors, in the dtype they have.
+def as_tensor(name: str, x: Any) -> Any:
+    """The argument `name`, a variable or an array as a tensor, in the dtype it has.
 
     Raises:
-        ValueError: the rank of one is unknown while tracing.
+        ValueError: its rank is unknown while tracing.
     """
-    return tuple(as_tensor(name, x) for name, x in arguments.items())
-
-
-def as_tensor(name: str, x: Any) -> Any:
-    """One of them."""
     if isinstance(x, np.generic):
         x = np.asarray(x)  # Keras takes np.float64 for a Python float, of no dtype of its own
     if ops.is_tensor(x) or isinstance(x, (np.ndarray, keras.Variable)):
@@ -56,13 +51,18 @@ def as_tensor(name: str, x: Any) -> Any:
             x = ops.convert_to_tensor(x)
         except (TypeError, ValueError):
             return x  # the checks say that it is no tensor
+    check_rank(name, x)
+    return x
+
+
+def check_rank(name: str, x: Any) -> None:
+    """Raises ValueError for a tensor whose rank is unknown while tracing."""
     if ops.is_tensor(x):
         try:
             len(x.shape)
         except ValueError:
             message = f"{name} must have a known number of axes, got an unknown shape"
             raise ValueError(message) from None
-    return x
 
 
 def sizes(x: Tensor) -> list[Any]:

@@ -4,14 +4,13 @@ from keras import ops
 
 import linattn_core
 from linattn_core.checks import check_epsilon, check_feature_map_input
-from linattn_keras.portable._describe import as_tensors, describe
+from linattn_keras.portable._describe import describe
 from linattn_keras.portable._documentation import documented_as
 from linattn_keras.portable._tokens import Tensor, number, wide_dtype
 
 
 @documented_as(linattn_core.elu_plus_one)
 def elu_plus_one(x: Tensor) -> Tensor:
-    (x,) = as_tensors(x=x)
     check_feature_map_input(describe, x)
     wide = ops.cast(x, wide_dtype(x))
     positive = wide > 0
@@ -21,7 +20,6 @@ def elu_plus_one(x: Tensor) -> Tensor:
 
 @documented_as(linattn_core.relu)
 def relu(x: Tensor, epsilon: float = 1e-6) -> Tensor:
-    (x,) = as_tensors(x=x)
     check_feature_map_input(describe, x)
     check_epsilon(epsilon)
     dtype = wide_dtype(x)
@@ -31,7 +29,6 @@ def relu(x: Tensor, epsilon: float = 1e-6) -> Tensor:
 
 @documented_as(linattn_core.l2_normalize)
 def l2_normalize(x: Tensor, epsilon: float = 1e-6) -> Tensor:
-    (x,) = as_tensors(x=x)
     check_feature_map_input(describe, x, "[..., D]")
     check_epsilon(epsilon)
     dtype = wide_dtype(x)

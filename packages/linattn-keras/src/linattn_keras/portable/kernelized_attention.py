@@ -7,7 +7,7 @@ from keras import ops
 import linattn_core
 from linattn_core.checks import check_kernelized_attention, check_mapped
 from linattn_keras.portable._attend import attend
-from linattn_keras.portable._describe import as_tensors, describe, sizes
+from linattn_keras.portable._describe import as_tensor, describe, sizes
 from linattn_keras.portable._documentation import documented_as
 from linattn_keras.portable._tokens import Tensor, Tokens, finish, keep, number, prepare, wide_dtype
 from linattn_keras.portable.feature_maps import elu_plus_one, relu
@@ -32,13 +32,6 @@ def kernelized_attention(
     execution_mode: str = "auto",
     chunk_size: int = 64,
 ) -> tuple[Tensor, KernelState | None]:
-    query, key, value, mask, segment_ids = as_tensors(
-        query=query, key=key, value=value, mask=mask, segment_ids=segment_ids
-    )
-    if isinstance(initial_state, (tuple, list)):
-        parts = {f"initial_state[{i}]": x for i, x in enumerate(initial_state)}
-        as_given = list if isinstance(initial_state, list) else tuple
-        initial_state = as_given(as_tensors(**parts))
     check_kernelized_attention(
         describe,
         query,
@@ -61,9 +54,8 @@ def kernelized_attention(
     mapped_query = phi(keep(mask, ops.cast(query, dtype)))
     mapped_key = phi(keep(mask, ops.cast(key, dtype)))
     if not isinstance(feature_map, str):
-        mapped_query, mapped_key = as_tensors(
-            **{"feature_map(query)": mapped_query, "feature_map(key)": mapped_key}
-        )
+        mapped_query = as_tensor("feature_map(query)", mapped_query)
+        mapped_key = as_tensor("feature_map(key)", mapped_key)
         check_mapped(describe, query, key, mapped_query, mapped_key, initial_state)
         mapped_query, mapped_key = ops.cast(mapped_query, dtype), ops.cast(mapped_key, dtype)
     value = ops.cast(value, dtype)

@@ -5,7 +5,7 @@ from typing import Any
 import linattn_core
 from linattn_core.checks import check_linear_attention, check_linear_attention_step
 from linattn_keras.portable._attend import attend
-from linattn_keras.portable._describe import as_tensors, describe
+from linattn_keras.portable._describe import describe
 from linattn_keras.portable._documentation import documented_as
 from linattn_keras.portable._tokens import Tensor, finish, prepare
 
@@ -26,16 +26,6 @@ def linear_attention(
     execution_mode: str = "auto",
     chunk_size: int = 64,
 ) -> tuple[Tensor, Tensor]:
-    query, key, value, log_decay, beta, initial_state, mask, segment_ids = as_tensors(
-        query=query,
-        key=key,
-        value=value,
-        log_decay=log_decay,
-        beta=beta,
-        initial_state=initial_state,
-        mask=mask,
-        segment_ids=segment_ids,
-    )
     check_linear_attention(
         describe,
         query,
@@ -78,9 +68,6 @@ def linear_attention_step(
     beta: Tensor | None = None,
     scale: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    query, key, value, state, log_decay, beta = as_tensors(
-        query=query, key=key, value=value, state=state, log_decay=log_decay, beta=beta
-    )
     check_linear_attention_step(
         describe,
         query,

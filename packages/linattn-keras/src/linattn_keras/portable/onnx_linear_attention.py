@@ -4,7 +4,7 @@ from keras import ops
 
 import linattn_core
 from linattn_core.checks import check_onnx_linear_attention
-from linattn_keras.portable._describe import as_tensors, check_known, describe, sizes
+from linattn_keras.portable._describe import check_known, describe, sizes
 from linattn_keras.portable._documentation import documented_as
 from linattn_keras.portable._tokens import Tensor
 from linattn_keras.portable.linear_attention import linear_attention
@@ -25,9 +25,6 @@ def onnx_linear_attention(
     scale: float = 0.0,
     chunk_size: int = 64,
 ) -> tuple[Tensor, Tensor]:
-    query, key, value, past_state, decay, beta = as_tensors(
-        query=query, key=key, value=value, past_state=past_state, decay=decay, beta=beta
-    )
     check_onnx_linear_attention(
         describe,
         query,
