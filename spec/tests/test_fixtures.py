@@ -1,20 +1,19 @@
-"""The fixtures are complete and readable, and a damaged folder is refused with one clear error."""
+"""The fixtures are complete: what the manifest says and what the cases hold."""
 
 import hashlib
 import json
 import re
-import shutil
 from fractions import Fraction
-from pathlib import Path
 
 import jsonschema
 import ml_dtypes
 import numpy as np
 import pytest
-import safetensors.numpy
 
-from linattn_spec.fixtures import FixtureError, fixtures_directory, load_cases
-from linattn_spec.safetensors_format import DTYPES, decode, encode
+from linattn_spec.fixtures import fixtures_directory, load_cases
+from linattn_spec.linear_attention import UPDATE_RULES
+from linattn_spec.parts import has_time_axis
+from linattn_spec.safetensors_format import decode
 from linattn_spec.tolerances import ACCUMULATION, GRADIENT, UNIT_ROUNDOFF, VALUE
 
 FOLDER = fixtures_directory()
@@ -23,21 +22,6 @@ FLAGS = json.loads((FOLDER / "flags.json").read_text())
 CASES = load_cases()
 VALUE_CASES = [case for case in CASES if case.error is None]
 FILES = sorted((FOLDER / "cases").iterdir())
-
-
-def header(data):
-    start = 8 + int.from_bytes(data[:8], "little")
-    return json.loads(data[8:start]), data[start:]
-
-
-def file(entries, data=b""):
-    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
-    return len(text).to_bytes(8, "little") + text + data
-
-
-def entry(dtype="F32", shape=(1,), offsets=(0, 4)):
-    return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
-
 
 # --- the manifest
 
@@ -85,13 +69,13 @@ def test_the_index_has_the_hash_of_every_generated_file():
     lines = (FOLDER / "index.sha256").read_text().splitlines()
     index = {path: digest for digest, path in (line.split("  ") for line in lines)}
     present = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
-    assert set(index) == present - {"index.sha256", "README.md"}
+    assert set(index) == present - {"index.sha256", "README.md", "CHANGELOG.md"}
     for path, digest in index.items():
         assert hashlib.sha256((FOLDER / path).read_bytes()).hexdigest() == digest
 
 
 def test_the_folder_stays_small():
-    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 6_000_000
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 8_000_000
 
 
 # --- what the cases hold
@@ -115,9 +99,48 @@ def test_every_value_case_has_finite_results_and_a_gradient_for_every_float_inpu
         assert set(case.cotangents) == (set(case.outputs) if case.gradients else set()), case.id
         assert set(case.tolerances) == set(case.outputs) | {f"gradient.{n}" for n in case.gradients}
         for name, gradient in case.gradients.items():
-            assert gradient.shape == case.inputs[name].shape, case.id
+            shape = list(case.inputs[name].shape)
+            if case.tokens is not None and has_time_axis(name):
+                shape[1] = len(case.tokens)
+            assert list(gradient.shape) == shape, case.id
         for oracle in (*case.outputs.values(), *case.gradients.values()):
             assert np.all(np.isfinite(oracle)), case.id
+
+
+FAULTS = {
+    "padding still decays the state": "padding-decays",
+    "mask skipped when B = 1": "mask-skipped-batch-one",
+    "masked keys stay in the denominator": "masked-keys-in-denominator",
+    "NaN gradient of a normalised zero": "l2-normalize-zero",
+    "state honoured for one token only": "state-one-token",
+    "normaliser state not carried": "normalizer-state-dropped",
+    "gradient through the state dropped": "state-gradient-dropped",
+    "state kept in the input dtype": "state-precision",
+    "packed boundaries leak": "segment-leak",
+    "chunk remainder": "chunk-remainder",
+    "empty and length-1 scans": "short-sequence",
+    "a guard against overflow changes a gate of 0": "gate-zero",
+    "a parallel cumulative sum is not monotonic": "positive-difference",
+    "exp before the mask": "exp-before-mask",
+    "0 times infinity between factors": "zero-times-infinity",
+    "gate gradient cancels": "gate-gradient-cancels",
+    "tile instead of repeat": "tile-for-repeat",
+    "output shape from the wrong heads": "output-heads",
+    "transposed state": "transposed-state",
+    "prefix depends on the future": "future-leak",
+    "bfloat16 elu + 1 cancels": "elu-cancels",
+    "triangular inverse explodes": "inverse-explodes",
+    "decay before or after the error": "error-before-decay",
+    "compiled differs from eager": "compiled-differs",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_known_kind_of_fault_has_a_report_and_two_cases_beside_the_tiny_ones(fault):
+    flag = FAULTS[fault]
+    assert FLAGS[flag]["report"] is not None
+    cases = [case.id for case in VALUE_CASES if flag in case.flags]
+    assert sum(not id.startswith("tiny-") for id in cases) >= 2, cases
 
 
 def test_no_oracle_is_rounding_noise():
@@ -146,14 +169,15 @@ def test_cotangents_are_exact_in_every_dtype():
 
 
 def test_all_sizes_of_a_case_differ():
-    """Hk may equal Hv, and another size may be 0 or 1 in the cases of short sequences."""
+    """Hk may equal Hv, B and T may be anything in short sequences, and tiny ones have one head."""
     for case in VALUE_CASES:
-        if case.operator not in ("linear_attention", "kernelized_attention"):
+        operators = ("linear_attention", "kernelized_attention")
+        if case.operator not in operators or case.id.startswith("tiny-"):
             continue
         B, T, Hq, Dk = case.inputs["query"].shape
         Hv, Dv = case.inputs["value"].shape[2:]
         sizes = [B, T, Hq, Hv, Dk, Dv]
-        if "length" in case.id or "batch-0" in case.id:
+        if T < 6 or B == 0:
             sizes = [Hq, Hv, Dk, Dv]
         if "grouped-keys" in case.id:
             sizes.remove(Hq)  # it is about Hk, so Hq is Hv
@@ -210,7 +234,7 @@ def test_every_rule_has_every_length_around_a_chunk_and_every_dtype(rule):
         if case.operator == "linear_attention" and case.arguments["update_rule"] == rule
     ]
     assert {case.dtype for case in cases} == set(VALUE)
-    lengths = {c.inputs["query"].shape[1] for c in cases if c.arguments["chunk_size"] == 4}
+    lengths = {c.inputs["query"].shape[1] for c in cases if c.arguments.get("chunk_size") == 4}
     assert lengths >= {0, 1, 3, 4, 5, 11}
 
 
@@ -230,6 +254,93 @@ def test_every_kind_of_keys_is_there_over_a_whole_chunk(keys, rule, dtype):
     id = f"linear-attention-{rule.replace('_', '-')}-keys-{keys}-{dtype}"
     (case,) = [case for case in VALUE_CASES if case.id == id]
     assert case.inputs["key"].shape[1] > case.arguments["chunk_size"] == 64
+
+
+@pytest.mark.parametrize("chunk", [16, 32, 64, 128])
+def test_every_length_around_the_edges_of_larger_chunks_is_there_with_results_at_the_edges(chunk):
+    lengths = {}
+    for case in VALUE_CASES:
+        if case.arguments.get("chunk_size") == chunk and case.tokens is not None:
+            lengths.setdefault(case.inputs["query"].shape[1], set()).update(case.tokens)
+    assert set(lengths) >= {chunk - 1, chunk, chunk + 1, 2 * chunk + 3}
+    edges = {0, chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 2 * chunk, 2 * chunk + 2}
+    assert lengths[2 * chunk + 3] >= edges
+
+
+def test_there_are_sequences_longer_than_16_bits_count():
+    lengths = [case.inputs["query"].shape[1] for case in VALUE_CASES if case.tokens]
+    assert {2048, 65536} <= set(lengths)
+    assert max(lengths) > 65536
+    for case in VALUE_CASES:
+        if case.tokens is not None:
+            T = case.inputs["query"].shape[1]
+            assert list(case.tokens) == sorted(set(case.tokens) & set(range(T)))
+            if "length" in case.id:
+                assert T - 1 in case.tokens
+
+
+def test_every_operator_with_a_state_is_also_called_in_parts():
+    cases = [case for case in VALUE_CASES if case.parts is not None]
+    called = {(case.operator, case.arguments.get("update_rule")) for case in cases}
+    rules = {("linear_attention", rule) for rule in UPDATE_RULES}
+    onnx = ("onnx_linear_attention", "gated_delta")
+    assert called == rules | {("kernelized_attention", None), onnx}
+    assert {(5, 7), (1, 11), (6, 6), (1,) * 12, (5, 0, 7)} <= {case.parts for case in cases}
+    for case in cases:
+        assert sum(case.parts) == case.inputs["query"].shape[1]
+
+
+def test_a_generated_tensor_is_what_the_readme_says_and_exact_in_every_dtype():
+    def fmix(x):
+        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+            x = (x ^ (x >> shift)) * factor % 2**32
+        return x ^ (x >> 16)
+
+    generated = [(c, n, g) for c in VALUE_CASES for n, g in c.generated.items()]
+    assert len({name for _, name, _ in generated}) >= 6
+    for case, name, recipe in generated:
+        group, _, argument = name.partition(".")
+        x = (case.inputs if group == "input" else case.cotangents)[argument].astype(np.float64)
+        for i in (0, 1, x.size // 2, x.size - 1):
+            m = fmix((i + fmix(recipe.seed)) % 2**32) >> 24
+            assert x.flat[i] == (m + recipe.offset) * 2.0**recipe.exponent
+        for dtype in (np.float16, ml_dtypes.bfloat16):
+            np.testing.assert_array_equal(x, x.astype(dtype).astype(np.float64))
+
+
+def test_generated_tensors_of_one_case_differ():
+    for case in VALUE_CASES:
+        seeds = [recipe.seed for recipe in case.generated.values()]
+        assert len(set(seeds)) == len(seeds), case.id
+
+
+# --- the tiny cases
+
+
+TINY = load_cases("tiny")
+
+
+def test_about_twenty_tiny_cases_stand_as_text():
+    assert {path.stem for path in (FOLDER / "tiny").iterdir()} == {case.id for case in TINY}
+    assert len(TINY) == 20
+    assert max(x.size for case in TINY for x in case.inputs.values()) <= 6
+
+
+@pytest.mark.parametrize("case", TINY, ids=lambda case: case.id)
+def test_the_text_of_a_tiny_case_has_the_numbers_of_its_file(case):
+    text = json.loads((FOLDER / "tiny" / f"{case.id}.json").read_text())
+    tensors = text.pop("tensors")
+    assert text in MANIFEST["cases"]
+    stored = decode((FOLDER / text["file"]).read_bytes())
+    assert set(tensors) == set(stored)
+    for name, written in tensors.items():
+        x = stored[name]
+        assert (written["dtype"], written["shape"]) == (x.dtype.name, list(x.shape))
+        words = [int(word, 16) for word in written["bits"]]
+        bits = np.array(words, f"u{x.dtype.itemsize}").view(x.dtype).reshape(x.shape)
+        decimals = np.array(written["values"], np.float64).astype(x.dtype).reshape(x.shape)
+        assert bits.tobytes() == x.tobytes()
+        assert decimals.tobytes() == x.tobytes()
 
 
 def result_dtype(case, name):
@@ -256,217 +367,3 @@ def test_tolerances_are_the_tables_or_argued():
         conditioning = case.tolerances["output"] / UNIT_ROUNDOFF[case.dtype]
         assert 0.98 * conditioning < measured <= conditioning
         assert f"condition number {conditioning:.0f}" in case.tolerance_reason
-
-
-# --- reading
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_safetensors_library_reads_the_same(path):
-    ours, theirs = decode(path.read_bytes()), safetensors.numpy.load_file(path)
-    assert set(ours) == set(theirs)
-    for name, tensor in ours.items():
-        assert (tensor.dtype, tensor.shape) == (theirs[name].dtype, theirs[name].shape)
-        assert tensor.tobytes() == theirs[name].tobytes()
-
-
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)], ids=str)
-def test_what_is_written_is_read_back(dtype, shape):
-    tensors = {"x": np.ones(shape, dtype), "a": np.zeros((5,), dtype)}
-    back = decode(encode(tensors))
-    for name, tensor in tensors.items():
-        assert (back[name].dtype, back[name].shape) == (dtype, shape if name == "x" else (5,))
-        np.testing.assert_array_equal(back[name], tensor)
-
-
-def test_the_bytes_depend_on_the_tensors_alone():
-    x, y = np.arange(6.0).reshape(2, 3), np.arange(3)
-    assert encode({"x": x, "y": y}) == encode({"y": y.copy(), "x": np.asfortranarray(x)})
-    entries, _ = header(encode({"y": y, "x": x}))
-    assert list(entries) == ["x", "y"]
-
-
-def test_the_reader_in_the_readme_reads_every_file():
-    (code,) = re.findall(
-        r"```python\n(import json\n.*?)```", (FOLDER / "README.md").read_text(), re.S
-    )
-    namespace = {}
-    exec(code, namespace)
-    for path in FILES:
-        ours, theirs = decode(path.read_bytes()), namespace["read"](path)
-        assert set(ours) == set(theirs)
-        for name, tensor in ours.items():
-            expected = tensor.astype(np.float32) if tensor.dtype.name == "bfloat16" else tensor
-            assert expected.dtype == theirs[name].dtype
-            np.testing.assert_array_equal(expected, theirs[name])
-
-
-DAMAGED = {
-    "empty": b"",
-    "cut in the length": encode({"x": np.ones(3)})[:5],
-    "cut in the header": encode({"x": np.ones(3)})[:20],
-    "cut in the data": encode({"x": np.ones(3)})[:-1],
-    "data too long": encode({"x": np.ones(3)}) + b"\0",
-    "length beyond the file": (2**63).to_bytes(8, "little") + b"{}",
-    "no json": file(b"{'x'"),
-    "no text": file(b"\xff\xfe"),
-    "no object": file([1]),
-    "entry is no object": file({"x": 3}),
-    "entry lacks a shape": file({"x": {"dtype": "F32", "data_offsets": [0, 4]}}, bytes(4)),
-    "metadata": file({"__metadata__": {"format": "np"}}),
-    "unknown dtype": file({"x": entry("F8_E4M3")}, bytes(4)),
-    "dtype is no text": file({"x": entry(["F32"])}, bytes(4)),
-    "shape larger than the bytes": file({"x": entry(shape=(2,))}, bytes(4)),
-    "shape of huge numbers": file({"x": entry(shape=(2**40, 2**40))}, bytes(4)),
-    "negative shape": file({"x": entry(shape=(-1,))}, bytes(4)),
-    "shape of fractions": file({"x": entry(shape=(1.0,))}, bytes(4)),
-    "shape of booleans": file({"x": entry(shape=(True,))}, bytes(4)),
-    "negative offset": file({"x": entry(offsets=(-4, 0))}, bytes(4)),
-    "backward offsets": file({"x": entry(offsets=(4, 0))}, bytes(4)),
-    "three offsets": file({"x": entry(offsets=(0, 4, 8))}, bytes(8)),
-    "offset beyond the file": file({"x": entry(offsets=(0, 4))}, bytes(3)),
-    "gap": file({"x": entry(), "y": entry(offsets=(8, 12))}, bytes(12)),
-    "gap at the front": file({"x": entry(offsets=(4, 8))}, bytes(8)),
-    "overlap": file({"x": entry(), "y": entry(offsets=(0, 4))}, bytes(4)),
-    "name twice": file(
-        f'{{"x": {json.dumps(entry())}, "x": {json.dumps(entry())}}}'.encode(), bytes(4)
-    ),
-    "boolean of 2": file({"x": entry("BOOL", offsets=(0, 1))}, b"\2"),
-}
-
-
-@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
-def test_damaged_bytes_are_refused_by_name(data):
-    with pytest.raises(FixtureError, match=r"^broken\.safetensors: "):
-        decode(data, "broken.safetensors")
-
-
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the folder with one case, hashed anew, to damage."""
-    shutil.copytree(FOLDER, tmp_path / "fixtures", ignore=shutil.ignore_patterns("*.safetensors"))
-    folder = tmp_path / "fixtures"
-    case = MANIFEST["cases"][0]
-    shutil.copy(FOLDER / case["file"], folder / case["file"])
-    (folder / "manifest.json").write_text(json.dumps({"cases": [case]}))
-    (folder / "versions.json").write_text(json.dumps({"linattn-1": [case["id"]]}))
-    hash_anew(folder)
-    return folder
-
-
-def hash_anew(folder):
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != "index.sha256"]
-    lines = (
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
-        for path in paths
-    )
-    (folder / "index.sha256").write_text("".join(lines))
-
-
-def change_case(folder, **changes):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["cases"][0].update(changes)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    hash_anew(folder)
-
-
-def test_a_copied_folder_is_read_from_where_it_is(copy):
-    (case,) = load_cases(directory=copy)
-    assert case.id == CASES[0].id
-    np.testing.assert_array_equal(case.outputs["output"], CASES[0].outputs["output"])
-
-
-def test_a_file_that_is_not_the_one_indexed_is_refused(copy):
-    path = next((copy / "cases").iterdir())
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(FixtureError, match=rf"^cases/{path.name}: sha256 is "):
-        load_cases(directory=copy)
-
-
-@pytest.mark.parametrize("name", ["index.sha256", "manifest.json", "versions.json"])
-def test_a_missing_file_is_refused(copy, name):
-    (copy / name).unlink()
-    with pytest.raises(FixtureError, match=rf"^{name}: No such file"):
-        load_cases(directory=copy)
-
-
-def test_a_missing_case_is_refused(copy):
-    path = next((copy / "cases").iterdir())
-    path.unlink()
-    with pytest.raises(FixtureError, match=rf"^cases/{path.name}: No such file"):
-        load_cases(directory=copy)
-
-
-def test_an_edited_manifest_is_refused(copy):
-    path = copy / "manifest.json"
-    path.write_text(path.read_text().replace("1e-12", "1e-2"))
-    with pytest.raises(FixtureError, match=r"^manifest\.json: sha256 is "):
-        load_cases(directory=copy)
-
-
-def test_a_file_that_is_not_indexed_is_refused(copy):
-    shutil.copy(next((copy / "cases").iterdir()), copy / "cases" / "other.safetensors")
-    manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["cases"][0]["file"] = "cases/other.safetensors"
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    hash_anew(copy)
-    index = copy / "index.sha256"
-    kept = [line for line in index.read_text().splitlines() if "other" not in line]
-    index.write_text("\n".join(kept))
-    with pytest.raises(FixtureError, match=r"^cases/other\.safetensors: not in index\.sha256"):
-        load_cases(directory=copy)
-
-
-@pytest.mark.parametrize("path", ["../secret.safetensors", "cases/../../secret.safetensors"])
-def test_a_path_that_leaves_the_folder_is_refused(copy, path):
-    shutil.copy(next((copy / "cases").iterdir()), copy.parent / "secret.safetensors")
-    change_case(copy, file=path)
-    with pytest.raises(FixtureError, match="leaves the fixtures folder"):
-        load_cases(directory=copy)
-
-
-def test_an_absolute_path_and_a_link_out_of_the_folder_are_refused(copy):
-    secret = copy.parent / "secret.safetensors"
-    shutil.copy(next((copy / "cases").iterdir()), secret)
-    (copy / "cases" / "link.safetensors").symlink_to(secret)
-    for path in (str(secret), "cases/link.safetensors"):
-        change_case(copy, file=path)
-        with pytest.raises(FixtureError, match="leaves the fixtures folder"):
-            load_cases(directory=copy)
-
-
-def test_a_tensor_of_no_group_is_refused(copy):
-    path = next((copy / "cases").iterdir())
-    path.write_bytes(encode({"query": np.ones(3)}))
-    hash_anew(copy)
-    with pytest.raises(FixtureError, match="tensor 'query' belongs to no group"):
-        load_cases(directory=copy)
-
-
-def test_an_unknown_version_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(FixtureError, match=r"\['linattn-1', 'onnx-27', 'proposals'\], got 'foo'"):
-        load_cases("foo")
-
-
-def test_a_case_of_the_version_that_the_manifest_lacks_is_refused(copy):
-    (copy / "versions.json").write_text(json.dumps({"linattn-1": ["no-such-case"]}))
-    hash_anew(copy)
-    with pytest.raises(FixtureError, match="lacks \\['no-such-case'\\]"):
-        load_cases(directory=copy)
-
-
-def test_the_fixtures_beside_the_module_come_before_those_of_a_checkout(tmp_path, monkeypatch):
-    package = tmp_path / "site" / "linattn_spec"
-    package.mkdir(parents=True)
-    monkeypatch.setattr("linattn_spec.fixtures.__file__", str(package / "fixtures.py"))
-    with pytest.raises(FixtureError, match="no fixtures beside"):
-        fixtures_directory()
-    checkout = tmp_path / "fixtures"
-    checkout.mkdir()
-    monkeypatch.setattr("linattn_spec.fixtures.__file__", str(package / "fixtures.py"))
-    assert fixtures_directory() == Path(checkout)
-    (package / "fixtures_data").mkdir()
-    assert fixtures_directory() == package / "fixtures_data"

@@ -50,7 +50,7 @@ _MODES = {"linear_attention": _BOTH_MODES, "kernelized_attention": _BOTH_MODES}
 
 
 class Call(NamedTuple):
-    """One case in one execution mode; "auto" for an operator that has no modes."""
+    """One case in one execution mode; "auto" where there are none or the case names its own."""
 
     case: str
     mode: str
@@ -61,7 +61,8 @@ class Call(NamedTuple):
 
 def calls(cases: Iterable[Case]) -> Iterator[tuple[Call, Case]]:
     for case in cases:
-        for mode in _MODES.get(case.operator, ("auto",)):
+        named = "execution_mode" in case.arguments
+        for mode in ("auto",) if named else _MODES.get(case.operator, ("auto",)):
             yield Call(case.id, mode), case
 
 

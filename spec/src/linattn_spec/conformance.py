@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from linattn_spec.fixtures import Array, Arrays, Case
+from linattn_spec.parts import has_time_axis, run_in_parts
 from linattn_spec.tolerances import ACCUMULATION
 
 Adapter = Callable[..., Arrays]
@@ -82,9 +83,21 @@ def result_dtype(case: Case, name: str) -> str:
 
 
 def run_case(case: Case, adapter: Adapter) -> Arrays:
-    """The results of `adapter` for `case`, with gradients if the case has any."""
-    cotangents = case.cotangents or None
-    return adapter(case.operator, _joined(case.inputs), dict(case.arguments), cotangents)
+    """The results of `adapter` for `case`, with gradients if the case has any.
+
+    A case in parts is one call each; of a case with `tokens`, only those are returned.
+    """
+
+    def call(inputs: Arrays, cotangents: Arrays | None) -> Arrays:
+        return adapter(case.operator, _joined(inputs), dict(case.arguments), cotangents)
+
+    # Copies: an adapter may do with them what it likes.
+    cotangents = {name: x.copy() for name, x in case.cotangents.items()} or None
+    if case.parts is None:
+        results = call(case.inputs, cotangents)
+    else:
+        results = run_in_parts(call, case.parts, case.inputs, cotangents)
+    return results if case.tokens is None else _at(case.tokens, results)
 
 
 def differences(case: Case, results: Arrays) -> list[Difference]:
@@ -123,6 +136,16 @@ def _title(case: Case) -> str:
     return f"{case.id} ({case.operator} {case.arguments}): {case.summary}"
 
 
+def _at(tokens: tuple[int, ...], results: Arrays) -> Arrays:
+    """The results with a time axis at these tokens, all others whole, and so are too short ones."""
+
+    def sampled(name: str, x: Array) -> Array:
+        whole = not has_time_axis(name.removeprefix("gradient.")) or x.shape[1] <= tokens[-1]
+        return x if whole else np.take(x, tokens, axis=1)
+
+    return {name: x if x is None else sampled(name, np.asarray(x)) for name, x in results.items()}
+
+
 def _joined(inputs: Arrays) -> dict[str, Any]:
     """ "name.0", "name.1" as one tuple `name`."""
     joined: dict[str, Any] = {}
@@ -139,6 +162,8 @@ def _difference(name: str, oracle: Array, result: Array | None, tolerance: float
     if result is None:
         return Difference(name, np.inf, tolerance, (), f"shape {list(oracle.shape)}", "nothing")
     result = np.asarray(result)
+    if np.iscomplexobj(result):
+        return Difference(name, np.inf, tolerance, (), "real numbers", str(result.dtype))
     if result.shape != oracle.shape:
         expected, got = (f"shape {list(x.shape)}" for x in (oracle, result))
         return Difference(name, np.inf, tolerance, (), expected, got)

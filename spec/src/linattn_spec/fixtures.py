@@ -1,7 +1,5 @@
 """The golden fixtures: what a case is, and how the folder that holds them is read."""
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from linattn_spec.arrays import Array, Arrays
+from linattn_spec.case_tensors import check_tensors
+from linattn_spec.folder import Folder
+from linattn_spec.generated import Generated, sha256
+from linattn_spec.manifest_format import entries, flags, versions
 from linattn_spec.safetensors_format import FixtureError, decode
 
 __all__ = [
@@ -44,6 +46,10 @@ class Case:
             "gradient.<input name>".
         tolerance_reason: why a tolerance is wider than the table's, or None.
         error: None, or the (class name, regular expression) of what must be raised.
+        parts: None, or how many tokens each of several calls has, one after the other with the
+            state handed on; the results are those of all of them (parts.py).
+        tokens: None, or the only tokens that outputs and gradients with a time axis hold.
+        generated: the tensors that no file holds, by their names there, as "input.query".
     """
 
     id: str
@@ -60,6 +66,9 @@ class Case:
     tolerances: dict[str, float] = field(default_factory=dict)
     tolerance_reason: str | None = None
     error: tuple[str, str] | None = None
+    parts: tuple[int, ...] | None = None
+    tokens: tuple[int, ...] | None = None
+    generated: dict[str, Generated] = field(default_factory=dict)
 
 
 def fixtures_directory() -> Path:
@@ -80,18 +89,20 @@ def load_cases(version: str = "linattn-1", directory: str | Path | None = None) 
 
     Raises:
         FixtureError: a file is missing, damaged, or differs from its hash in index.sha256; or there
-            is no such version.
+            is no such version. Nothing outside the folder is read.
     """
-    folder = _Folder(fixtures_directory() if directory is None else directory)
-    versions = folder.json("versions.json")
-    if version not in versions:
-        raise FixtureError(f"version must be one of {sorted(versions)}, got {version!r}")
-    wanted = set(versions[version])
-    entries = [entry for entry in folder.json("manifest.json")["cases"] if entry["id"] in wanted]
-    missing = wanted - {entry["id"] for entry in entries}
+    folder = Folder(fixtures_directory() if directory is None else directory)
+    lists = versions(folder.read("versions.json"))
+    if version not in lists:
+        raise FixtureError(f"version must be one of {sorted(lists)!s:.200}, got {version!r:.80}")
+    wanted = set(lists[version])
+    everything = entries(folder.read("manifest.json"), flags(folder.read("flags.json")))
+    chosen = [entry for entry in everything if entry["id"] in wanted]
+    missing = wanted - {entry["id"] for entry in chosen}
     if missing:
-        raise FixtureError(f"manifest.json lacks {sorted(missing)} of version {version!r}")
-    return tuple(_case(entry, folder) for entry in entries)
+        first = f"{sorted(missing)[:3]}, {len(missing)} in all,"
+        raise FixtureError(f"manifest.json lacks {first} of version {version!r}")
+    return tuple(_case(entry, folder) for entry in chosen)
 
 
 def one_of_each_kind(cases: Iterable[Case]) -> list[Case]:
@@ -107,12 +118,18 @@ def one_of_each_kind(cases: Iterable[Case]) -> list[Case]:
     return [case for _, case in kinds.values()]
 
 
-def _case(entry: dict[str, Any], folder: "_Folder") -> Case:
+def _case(entry: dict[str, Any], folder: Folder) -> Case:
+    tensors = decode(folder.read(entry["file"]), entry["file"])
+    check_tensors(entry, tensors)
+    generated = {name: _generated(recipe) for name, recipe in entry["generated"].items()}
+    for name, recipe in generated.items():
+        tensors[name] = recipe.array()
+        tensors[name].setflags(write=False)
+        if sha256(tensors[name]) != entry["generated"][name]["sha256"]:
+            raise FixtureError(f"manifest.json: {entry['id']}: {name} does not have its sha256")
     groups: dict[str, Arrays] = {"input": {}, "output": {}, "cotangent": {}, "gradient": {}}
-    for name, tensor in decode(folder.read(entry["file"]), entry["file"]).items():
+    for name, tensor in tensors.items():
         group, _, rest = name.partition(".")
-        if group not in groups:
-            raise FixtureError(f"{entry['file']}: tensor {name!r} belongs to no group")
         groups[group][rest] = tensor if group == "input" else tensor.astype(np.float64)
     error = entry["error"]
     return Case(
@@ -126,36 +143,17 @@ def _case(entry: dict[str, Any], folder: "_Folder") -> Case:
         tolerances=entry["tolerances"],
         tolerance_reason=entry["tolerance_reason"],
         error=None if error is None else (error["class"], error["pattern"]),
+        parts=None if entry["parts"] is None else tuple(entry["parts"]),
+        tokens=None if entry["tokens"] is None else tuple(entry["tokens"]),
+        generated=generated,
     )
 
 
-class _Folder:
-    """The files of a fixtures folder, each read once it is inside and hashes as indexed."""
-
-    def __init__(self, directory: str | Path) -> None:
-        self._root = Path(directory).resolve()
-        self._hashes: dict[str, str] = {}
-        for line in self._bytes("index.sha256").decode().splitlines():
-            digest, _, path = line.partition("  ")
-            self._hashes[path] = digest
-
-    def read(self, path: str) -> bytes:
-        data = self._bytes(path)
-        if path not in self._hashes:
-            raise FixtureError(f"{path}: not in index.sha256")
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != self._hashes[path]:
-            raise FixtureError(f"{path}: sha256 is {digest}, index.sha256 has {self._hashes[path]}")
-        return data
-
-    def json(self, path: str) -> Any:
-        return json.loads(self.read(path))
-
-    def _bytes(self, path: str) -> bytes:
-        file = (self._root / path).resolve()
-        if not file.is_relative_to(self._root):
-            raise FixtureError(f"{path}: leaves the fixtures folder")
-        try:
-            return file.read_bytes()
-        except OSError as error:
-            raise FixtureError(f"{path}: {error.strerror} in {self._root}") from None
+def _generated(recipe: dict[str, Any]) -> Generated:
+    return Generated(
+        dtype=recipe["dtype"],
+        shape=tuple(recipe["shape"]),
+        seed=recipe["seed"],
+        offset=recipe["offset"],
+        exponent=recipe["exponent"],
+    )

@@ -8,12 +8,14 @@ tensors give equal bytes. What is read is refused unless every byte of it is acc
 
 import json
 import math
+import re
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from linattn_spec.arrays import Arrays
+from linattn_spec.strict_json import parse
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -25,7 +27,13 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "I32": np.dtype(np.int32),
     "I64": np.dtype(np.int64),
 }
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+# No fixture needs more; a reader that has a limit needs no more memory than a few times this.
+LARGEST = 16 * 2**20
+# The most that every NumPy since 1.26 has.
+MOST_AXES = 32
+# Not "__metadata__": for other readers that is no tensor.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _ALIGNMENT = 8
 
 
@@ -41,7 +49,7 @@ def encode(tensors: Arrays) -> bytes:
         array = np.ascontiguousarray(tensors[name]).reshape(np.shape(tensors[name]))
         end = offset + array.nbytes
         header[name] = {
-            "dtype": _NAMES[array.dtype],
+            "dtype": NAMES[array.dtype],
             "shape": list(array.shape),
             "data_offsets": [offset, end],
         }
@@ -70,16 +78,9 @@ def _decode(data: bytes) -> Arrays:
     start = 8 + int.from_bytes(data[:8], "little")
     if start > len(data):
         raise FixtureError(f"truncated: the header ends at byte {start} of {len(data)}")
-    try:
-        header = json.loads(data[8:start].decode(), object_pairs_hook=_without_duplicates)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FixtureError(f"the header is not JSON: {error}") from None
-    if not isinstance(header, dict):
-        raise FixtureError("the header is not a JSON object")
     tensors: Arrays = {}
     end = 0
-    for name, entry in sorted(header.items(), key=lambda item: _first_byte(*item)):
-        dtype, shape, offsets = _entry(name, entry)
+    for offsets, name, dtype, shape in _entries(data[8:start]):
         if offsets[0] != end:
             raise FixtureError(f"tensor {name!r} starts at byte {offsets[0]}, expected {end}")
         end = offsets[0] + math.prod(shape) * dtype.itemsize
@@ -96,26 +97,46 @@ def _decode(data: bytes) -> Arrays:
     return tensors
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise FixtureError("the header names a key twice")
-    return dict(pairs)
+_Entry = tuple[list[int], str, np.dtype[Any], list[int]]
 
 
-def _first_byte(name: str, entry: Any) -> list[int]:
-    return _entry(name, entry)[2]
+def _entries(text: bytes) -> list[_Entry]:
+    """Byte range, name, dtype and shape of every tensor, in the order of the bytes."""
+    if not (text.startswith(b"{") and text.rstrip(b" ").endswith(b"}")):
+        raise FixtureError("the header is not a JSON object with nothing but spaces behind it")
+    try:
+        header = parse(text)
+    except ValueError as error:
+        raise FixtureError(f"the header is not strict JSON: {error}") from None
+    return sorted((_entry(name, entry) for name, entry in header.items()), key=lambda e: e[0])
 
 
-def _entry(name: str, entry: Any) -> tuple[np.dtype[Any], list[int], list[int]]:
+def _entry(name: str, entry: Any) -> _Entry:
+    if not _NAME.fullmatch(name):
+        raise FixtureError(f"{name!r:.80} is no name of a tensor")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise FixtureError(f"tensor {name!r} needs exactly dtype, shape and data_offsets")
     if not isinstance(entry["dtype"], str) or entry["dtype"] not in DTYPES:
-        raise FixtureError(f"tensor {name!r} has the unknown dtype {entry['dtype']!r}")
-    shape, offsets = entry["shape"], entry["data_offsets"]
-    if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
-        raise FixtureError(f"tensor {name!r} has a shape or byte range that is no list of naturals")
-    return DTYPES[entry["dtype"]], shape, offsets
+        raise FixtureError(f"tensor {name!r} has the unknown dtype {entry['dtype']!r:.80}")
+    dtype, shape, offsets = DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+    if not is_shape(shape, dtype):
+        raise FixtureError(
+            f"tensor {name!r} has the shape {shape!r:.80}, which is none or too large"
+        )
+    if not is_naturals(offsets) or len(offsets) != 2:
+        raise FixtureError(f"tensor {name!r} has the byte range {offsets!r:.80}")
+    return offsets, name, dtype, shape
 
 
-def _naturals(values: Any) -> bool:
+def is_shape(values: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether these are the sizes of an array that NumPy can hold, and this project may need."""
+    if not is_naturals(values) or len(values) > MOST_AXES:
+        return False
+    # NumPy refuses [0, 2**62] too, as its strides would overflow.
+    size: int = math.prod(max(n, 1) for n in values) * dtype.itemsize
+    return size <= LARGEST
+
+
+def is_naturals(values: Any) -> bool:
+    """Whether this is a list of integers from 0 up, none of them a bool."""
     return isinstance(values, list) and all(type(n) is int and n >= 0 for n in values)

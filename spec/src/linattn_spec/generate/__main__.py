@@ -1,11 +1,15 @@
-"""python -m linattn_spec.generate writes the fixtures; with --check it compares them instead."""
+"""python -m linattn_spec.generate writes the fixtures; with --check it compares them instead.
+
+It refuses to make another call of an id that a release has had.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
 from linattn_spec.fixtures import fixtures_directory
-from linattn_spec.generate.catalogue import cases
+from linattn_spec.generate import released
+from linattn_spec.generate.catalogue import WITHDRAWN, cases
 from linattn_spec.generate.check import problems
 from linattn_spec.generate.write import BY_HAND, Files, files
 
@@ -14,14 +18,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m linattn_spec.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
     parser.add_argument("--directory", type=Path, help="default: the fixtures of this checkout")
+    parser.add_argument("--release", metavar="VERSION", help="note the cases new in this release")
     options = parser.parse_args(arguments)
     directory = options.directory or fixtures_directory()
-    generated = files(cases())
+    everything = cases()
+    broken = released.broken_promises(everything, released.read(), WITHDRAWN)
+    if broken:
+        print("\n".join(broken))
+        return 1
+    generated = files(everything)
     if options.check:
         found = problems(directory, generated)
         print("\n".join(found) or f"{len(generated)} files are as generated")
         return 1 if found else 0
     write(directory, generated)
+    if options.release:
+        print(f"{released.release(everything, options.release)} cases are new in {options.release}")
     print(f"{len(generated)} files, {sum(map(len, generated.values())):,} bytes in {directory}")
     return 0
 

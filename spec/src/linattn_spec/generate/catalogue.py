@@ -7,13 +7,17 @@ from linattn_spec.generate import (
     gates,
     kernelized_attention,
     linear_attention,
+    long,
+    low_precision,
     onnx_linear_attention,
     padding,
     refused,
+    streaming,
+    tiny,
 )
 from linattn_spec.generate.onnx_examples import EXAMPLES
 
-# Ids of cases that were withdrawn. An id is never used again.
+# Ids of cases that a release had and that were withdrawn. An id is never used again.
 WITHDRAWN = ()
 
 _SCENARIOS = (
@@ -24,6 +28,10 @@ _SCENARIOS = (
     kernelized_attention,
     onnx_linear_attention,
     feature_maps,
+    low_precision,
+    streaming,
+    long,
+    tiny,
 )
 
 

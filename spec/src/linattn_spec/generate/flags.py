@@ -22,6 +22,10 @@ FLAGS = {
         "The last chunk is wrong when the length is not a multiple of the chunk size.",
         "fla-org/flash-linear-attention#1142",
     ),
+    "compiled-differs": _flag(
+        "A program compiled for one length or without a state answers for another.",
+        "fla-org/flash-linear-attention#52",
+    ),
     "difference-of-cumulative-sums": _flag(
         "Decays between two tokens are differences of a cumulative sum, which cancel when gates "
         "are strong and are NaN when one is minus infinity.",
@@ -47,6 +51,10 @@ FLAGS = {
         "exp is taken before the causal mask, so that the gradient is 0 times infinity.",
         "huggingface/transformers#48455",
     ),
+    "future-leak": _flag(
+        "A result depends on a later token: on the rest of its chunk, or on the length.",
+        "fla-org/flash-linear-attention#1240",
+    ),
     "gate-gradient-cancels": _flag(
         "The gate's gradient is a difference of large sums and is noise where gates are strong.",
         "QwenLM/FlashQLA#28",
@@ -54,6 +62,10 @@ FLAGS = {
     "gate-zero": _flag(
         "A guard against overflow changes gates of 0, which must be the rule without gates.",
         "fla-org/flash-linear-attention#104",
+    ),
+    "half-range": _flag(
+        "float16 overflows or loses its subnormal numbers, or bfloat16 has float16's range.",
+        "idiap/fast-transformers#32",
     ),
     "inverse-explodes": _flag(
         "The triangular inverse is a product of powers, which explodes when keys resemble "
@@ -63,6 +75,14 @@ FLAGS = {
     "l2-normalize-zero": _flag(
         "The gradient of a normalised vector is NaN where the vector is 0.",
         "AI-Hypercomputer/maxtext#5295",
+    ),
+    "long-sequence": _flag(
+        "Positions or chunks are counted in 16 bits, or errors grow with the length.",
+        "fla-org/flash-linear-attention#906",
+    ),
+    "low-precision-product": _flag(
+        "What meets in a product, or a sum of products, is rounded to the inputs' low precision.",
+        "antirez/h3.c#3",
     ),
     "mask-skipped-batch-one": _flag(
         "The mask is left out when the batch has one entry.", "huggingface/transformers#46773"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from linattn_spec.generate.scenario import ALL, FULL, HALF, Scenario
+from linattn_spec.generate.scenario import ALL, FULL, HALF, Recipe, Scenario
 from linattn_spec.generate.usual import (
     GROUPED_KEYS,
     GROUPED_QUERIES,
@@ -45,12 +45,12 @@ def rules() -> Iterator[Scenario]:
 
 def lengths() -> Iterator[Scenario]:
     for rule in UPDATE_RULES:
-        for T in (0, 1, 3, 4, 5):
+        for T in (0, 1, 2, 3, 4, 5):
             id = f"linear-attention-{kebab(rule)}-length-{T}"
             yield scenario(
                 id,
                 f"{T} tokens in chunks of 4, from a given state.",
-                ("short-sequence" if T < 3 else "chunk-remainder",),
+                ("short-sequence",) if T < 3 else ("chunk-remainder", "compiled-differs"),
                 rule,
                 inputs(id, rule, replace(USUAL, T=T)),
                 dtypes=FULL if rule == "gated_delta" and T == 5 else ("float64",),
@@ -85,6 +85,40 @@ def chunks() -> Iterator[Scenario]:
             inputs(id, rule, sizes, pattern=pattern),
             sizes=sizes,
             dtypes=dtypes,
+        )
+
+
+def odd_chunks() -> Iterator[Scenario]:
+    for rule, chunk in (("gated_delta", 6), ("linear", 3), ("delta", 7)):
+        id = f"linear-attention-{kebab(rule)}-chunk-{chunk}"
+        yield scenario(
+            id,
+            f"11 tokens in chunks of {chunk}, which is no power of two.",
+            ("chunk-remainder",),
+            rule,
+            inputs(id, rule),
+            sizes=replace(USUAL, chunk=chunk),
+            dtypes=("float64",),
+        )
+
+
+def futures() -> Iterator[Scenario]:
+    """Loud later tokens, results at the quiet earlier ones alone."""
+    quiet = 6  # inside the second chunk of 4
+    for rule in UPDATE_RULES:
+        id = f"linear-attention-{kebab(rule)}-future-loud"
+        arrays = inputs(id, rule)
+        arrays["value"][:, quiet:] *= 1e4
+        n = USUAL
+        yield scenario(
+            id,
+            f"Values are 10,000 times louder from token {quiet} on, and not heard before it.",
+            ("future-leak",),
+            rule,
+            arrays,
+            dtypes=FULL if rule == "gated_delta" else ("float32",),
+            tokens=tuple(range(quiet)),
+            generated={"output": Recipe((n.B, n.T, max(n.Hq, n.Hv), n.Dv), -128, -6)},
         )
 
 
@@ -172,5 +206,5 @@ def steps() -> Iterator[Scenario]:
 
 
 def scenarios() -> Iterator[Scenario]:
-    for group in (rules, lengths, chunks, scales, groups, mixed_dtypes, steps):
+    for group in (rules, lengths, chunks, odd_chunks, futures, scales, groups, mixed_dtypes, steps):
         yield from group()

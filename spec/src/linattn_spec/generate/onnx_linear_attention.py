@@ -27,7 +27,7 @@ def _packed(name: str, x: Array) -> Array:
     return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])
 
 
-def _scenario(
+def scenario(
     id: str,
     summary: str,
     flags: tuple[str, ...],
@@ -58,7 +58,7 @@ def _scenario(
 
 def scenarios() -> Iterator[Scenario]:
     for rule, dtypes in (("linear", ("float32",)), ("gated_delta", ALLOWED)):
-        yield _scenario(
+        yield scenario(
             f"{kebab(rule)}-past",
             f"Rule {rule} from a past state, two query heads to a state.",
             ("state-one-token", "output-heads", "tile-for-repeat"),
@@ -66,7 +66,7 @@ def scenarios() -> Iterator[Scenario]:
             inputs(f"{rule}-past", rule),
             dtypes=dtypes,
         )
-    yield _scenario(
+    yield scenario(
         "gated-delta-no-past",
         "Without a past state the present one has the dtype of query.",
         ("state-precision",),
@@ -74,7 +74,7 @@ def scenarios() -> Iterator[Scenario]:
         inputs("no-past", "gated_delta", past=False),
         dtypes=ALLOWED,
     )
-    yield _scenario(
+    yield scenario(
         "gated-delta-float32-past",
         "A float32 past state keeps the present one in float32.",
         ("state-precision", "mixed-dtypes"),
@@ -83,7 +83,7 @@ def scenarios() -> Iterator[Scenario]:
         dtypes=HALF,
         input_dtypes={"past_state": "float32"},
     )
-    yield _scenario(
+    yield scenario(
         "gated-per-key",
         "One gate per key, packed.",
         ("difference-of-cumulative-sums",),
@@ -92,7 +92,7 @@ def scenarios() -> Iterator[Scenario]:
         dtypes=("float32",),
     )
     arrays = inputs("beta-shared", "delta", beta=(0.0, 2.0))
-    yield _scenario(
+    yield scenario(
         "delta-beta-shared",
         "One beta [B, T, 1] for all heads, and a scale.",
         ("beta-shared", "beta-clamped", "scale-replaced"),
@@ -101,7 +101,7 @@ def scenarios() -> Iterator[Scenario]:
         scale=0.75,
         dtypes=("float32",),
     )
-    yield _scenario(
+    yield scenario(
         "gated-delta-grouped-queries-4",
         "Four query heads share each state.",
         ("output-heads", "tile-for-repeat"),
@@ -110,7 +110,15 @@ def scenarios() -> Iterator[Scenario]:
         GROUPED_QUERIES,
         dtypes=("float32",),
     )
-    yield _scenario(
+    yield scenario(
+        "gated-delta-batch-0",
+        "An empty batch.",
+        ("short-sequence",),
+        "gated_delta",
+        inputs("batch-0", "gated_delta", replace(PACKED, B=0)),
+        dtypes=("float32",),
+    )
+    yield scenario(
         "gated-delta-length-0",
         "No token hands the past state on.",
         ("short-sequence",),

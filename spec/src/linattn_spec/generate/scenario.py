@@ -1,6 +1,7 @@
 """A scenario, and the case it gives in each dtype."""
 
-from dataclasses import dataclass, field, replace
+import zlib
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,8 @@ from linattn_spec.conformance import result_dtype, run_case
 from linattn_spec.fixtures import Array, Arrays, Case
 from linattn_spec.generate.draw import Shape, generator
 from linattn_spec.generate.oracle import oracle
+from linattn_spec.generated import Generated
+from linattn_spec.safetensors_format import DTYPES as STORED
 from linattn_spec.tolerances import ACCUMULATION, GRADIENT, UNIT_ROUNDOFF, VALUE, widened
 
 DTYPES = {
@@ -18,9 +21,19 @@ DTYPES = {
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
+_STORED_AS = {dtype: name for name, dtype in STORED.items()}
 FULL = ("float64", "float32")
 HALF = ("float16", "bfloat16")
 ALL = FULL + HALF
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """(m + offset) * 2**exponent, see generated.py; the seed follows from the scenario's id."""
+
+    shape: Shape
+    offset: int
+    exponent: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,9 @@ class Scenario:
         input_dtypes: the inputs that have a dtype of their own whatever the case's is.
         conditioning: the measured 2-norm condition number of a chunk's I + L, equation (C3), if
             it is what limits the accuracy; else None.
+        parts, tokens: as in Case.
+        generated: inputs by name, and "output" for its cotangent, that are defined by integers; the
+            dtype is the case's.
     """
 
     id: str
@@ -50,6 +66,9 @@ class Scenario:
     accumulated: tuple[str, ...] = ()
     input_dtypes: dict[str, str] = field(default_factory=dict)
     conditioning: float | None = None
+    parts: tuple[int, ...] | None = None
+    tokens: tuple[int, ...] | None = None
+    generated: dict[str, Recipe] = field(default_factory=dict)
 
     def cases(self) -> list[Case]:
         return [self._case(dtype) for dtype in self.dtypes]
@@ -60,6 +79,7 @@ class Scenario:
             for name, x in self.inputs.items()
             if x.dtype == np.float64
         }
+        generated = self._generated(dtype)
         case = Case(
             id=f"{self.id}-{dtype}",
             summary=self.summary,
@@ -69,18 +89,30 @@ class Scenario:
             dtype=dtype,
             arguments=self.arguments,
             inputs=self.inputs
-            | {name: self.inputs[name].astype(DTYPES[own]) for name, own in dtypes.items()},
+            | {name: self.inputs[name].astype(DTYPES[own]) for name, own in dtypes.items()}
+            | {
+                name.removeprefix("input."): recipe.array()
+                for name, recipe in generated.items()
+                if name.startswith("input.")
+            },
+            tokens=self.tokens,
+            generated=generated,
         )
-        outputs = run_case(case, oracle)
+        outputs = run_case(case, oracle)  # of the whole, also in parts
         cotangents = {
-            name: random_cotangent(f"{self.id}/{name}", x.shape) for name, x in outputs.items()
+            name: generated[f"cotangent.{name}"].array().astype(np.float64)
+            if f"cotangent.{name}" in generated
+            else random_cotangent(f"{self.id}/{name}", x.shape)
+            for name, x in outputs.items()
         }
         results = run_case(replace(case, cotangents=cotangents), oracle)
         gradients = {
             name.removeprefix("gradient."): x for name, x in results.items() if name not in outputs
         }
         tolerances = {name: VALUE[result_dtype(case, name)] for name in outputs}
-        tolerances |= {f"gradient.{name}": GRADIENT[dtypes[name]] for name in gradients}
+        tolerances |= {
+            f"gradient.{name}": GRADIENT[case.inputs[name].dtype.name] for name in gradients
+        }
         tolerances, reason = self._argued(tolerances, dtype)
         return replace(
             case,
@@ -89,7 +121,19 @@ class Scenario:
             gradients=gradients,
             tolerances=tolerances,
             tolerance_reason=reason,
+            parts=self.parts,
         )
+
+    def _generated(self, dtype: str) -> dict[str, Generated]:
+        """By the names of the file; cotangents are stored as float16, which is the smallest."""
+        return {
+            ("cotangent.output" if name == "output" else f"input.{name}"): Generated(
+                dtype="F16" if name == "output" else _STORED_AS[DTYPES[dtype]],
+                seed=zlib.crc32(f"{self.id}/{name}".encode()),
+                **asdict(recipe),
+            )
+            for name, recipe in self.generated.items()
+        }
 
     def _argued(
         self, tolerances: dict[str, float], dtype: str

@@ -3,6 +3,7 @@
 from typing import Any
 
 from linattn_spec.generate.flags import FLAGS
+from linattn_spec.safetensors_format import DTYPES
 from linattn_spec.tolerances import VALUE
 
 OPERATORS = (
@@ -29,6 +30,7 @@ def _closed(**properties: Any) -> dict[str, Any]:
     }
 
 
+_NATURAL = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string", "minLength": 1}
 _CASE = _closed(
     id={"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"},
@@ -47,6 +49,30 @@ _CASE = _closed(
         "description": "Keyword arguments that are not tensors.",
         "propertyNames": {"pattern": "^[a-z_]+$"},
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    },
+    parts={
+        "description": "null, or how many tokens each of several calls has, the state handed on.",
+        "oneOf": [{"type": "null"}, {"type": "array", "items": _NATURAL, "minItems": 2}],
+    },
+    tokens={
+        "description": "null, or the only tokens that results with a time axis hold.",
+        "oneOf": [
+            {"type": "null"},
+            {"type": "array", "items": _NATURAL, "minItems": 1, "uniqueItems": True},
+        ],
+    },
+    generated={
+        "type": "object",
+        "description": "Tensors that are not in the file but computed; see README.md.",
+        "propertyNames": {"pattern": rf"^(input\.{INPUT}|cotangent\.{RESULT})$"},
+        "additionalProperties": _closed(
+            dtype={"enum": sorted(DTYPES)},
+            shape={"type": "array", "items": _NATURAL},
+            seed=_NATURAL,
+            offset={"type": "integer"},
+            exponent={"type": "integer"},
+            sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        ),
     },
     file={"type": "string", "pattern": r"^cases/[a-z0-9-]+\.safetensors$"},
     tolerances={

@@ -2,18 +2,21 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from linattn_spec.fixtures import Arrays, Case
+from linattn_spec.generate import inline
 from linattn_spec.generate.flags import FLAGS
 from linattn_spec.generate.schema import SCHEMA
+from linattn_spec.generated import sha256
 from linattn_spec.safetensors_format import encode
 
 Files = dict[str, bytes]
 INDEX = "index.sha256"
-BY_HAND = ("README.md",)
+BY_HAND = ("README.md", "CHANGELOG.md")
 
 
 def files(cases: list[Case]) -> Files:
@@ -25,6 +28,11 @@ def files(cases: list[Case]) -> Files:
         "versions.json": _json(_versions(cases)),
     }
     contents |= {_path(case): encode(_tensors(case)) for case in cases}
+    contents |= {
+        inline.path(case.id): inline.text(_entry(case), _tensors(case))
+        for case in cases
+        if inline.is_tiny(case.id)
+    }
     return contents | {INDEX: index(contents)}
 
 
@@ -47,7 +55,10 @@ def _entry(case: Case) -> dict[str, Any]:
         "operator": case.operator,
         "dtype": case.dtype,
         "arguments": case.arguments,
+        "parts": case.parts and list(case.parts),
+        "tokens": case.tokens and list(case.tokens),
         "file": _path(case),
+        "generated": {name: _recipe(case, name) for name in case.generated},
         "tolerances": case.tolerances,
         "tolerance_reason": case.tolerance_reason,
         "error": case.error and {"class": case.error[0], "pattern": case.error[1]},
@@ -63,7 +74,13 @@ def _tensors(case: Case) -> Arrays:
         "cotangent": cotangents,
         "gradient": case.gradients,
     }
-    return {f"{group}.{name}": x for group, named in groups.items() for name, x in named.items()}
+    named = {f"{group}.{name}": x for group, named in groups.items() for name, x in named.items()}
+    return {name: x for name, x in named.items() if name not in case.generated}
+
+
+def _recipe(case: Case, name: str) -> dict[str, Any]:
+    recipe = case.generated[name]
+    return asdict(recipe) | {"sha256": sha256(recipe.array())}
 
 
 def _versions(cases: list[Case]) -> dict[str, list[str]]:
@@ -71,6 +88,7 @@ def _versions(cases: list[Case]) -> dict[str, list[str]]:
     return {
         "linattn-1": [case.id for case in cases],
         "onnx-27": [case.id for case in cases if case.operator == "onnx_linear_attention"],
+        "tiny": [case.id for case in cases if inline.is_tiny(case.id)],
         "proposals": [case.id for case in cases if case.operator == "kernelized_attention"],
     }
 

@@ -8,6 +8,7 @@ from linattn_spec import feature_maps
 from linattn_spec.arrays import Array, Arrays, wide
 from linattn_spec.feature_maps import Map
 from linattn_spec.mutants.recurrence import Recurrence
+from linattn_spec.tolerances import ACCUMULATION
 
 Inputs = dict[str, Any]
 
@@ -27,8 +28,19 @@ class Dissected(Recurrence):
     )
     """What a mutant is tried on: where its fault can show."""
     every_rule = (*operators, "kernelized_attention")
+    dtypes: tuple[str, ...] = ("float64", "float32", "float16", "bfloat16")
+    """The dtypes of a case in which the fault can show."""
+    shows_with: tuple[str, ...] = ()
+    """Inputs without any of which the fault cannot show; if empty, it always can."""
+    decays_in = ("log_decay", "decay", "segment_ids")
+    longest = 40
+    """The most tokens of a case that it is tried on: most faults show within a few."""
     in_gradients = False
     """Whether the fault is one of gradients. If not, only outputs count as caught."""
+    in_checks = False
+    """Whether the fault is one of checks. If so, it is tried on the calls to be refused."""
+    raises: tuple[type[Exception], ...] = ()
+    """How the fault may fail a call that it should take."""
 
     def __call__(
         self,
@@ -40,7 +52,16 @@ class Dissected(Recurrence):
         arguments = {n: x for n, x in arguments.items() if n != "execution_mode"}
         with np.errstate(all="ignore"):
             results: Arrays = getattr(self, operator)(inputs, cotangents, **arguments)
+            for name in results:
+                if name.startswith(("final_state", "present_state")):
+                    results[name] = results[name].astype(self.state_dtype(operator, inputs))
         return results
+
+    def state_dtype(self, operator: str, inputs: Inputs) -> str:
+        """In which a state is returned, for the next call to take."""
+        if operator == "onnx_linear_attention":
+            return str(inputs["past_state" if "past_state" in inputs else "query"].dtype)
+        return ACCUMULATION[str(inputs["value"].dtype)]
 
     def linear_attention(
         self,
@@ -55,8 +76,8 @@ class Dissected(Recurrence):
         rows = self.rows(given, scale, chunk_size, delta=update_rule in ("delta", "gated_delta"))
         output, state = self.forward(rows)
         results = {
-            "output": rows.live(output).swapaxes(1, 2),
-            "final_state": self.leave(state[:, rows.first]),
+            "output": self.kept(output, rows).swapaxes(1, 2),
+            "final_state": self.leave(state[:, rows.first], rows),
         }
         if cotangents is not None:
             gradient = self.gradients(rows, given, cotangents["output"], cotangents["final_state"])
@@ -135,6 +156,7 @@ class Dissected(Recurrence):
             ones = np.ones_like(given["value"][..., :1])
             tokens["value"] = np.concatenate([given["value"], ones], axis=-1)
         rows = self.rows(tokens, 1.0, chunk_size, delta=False)
+        rows.normalized = use_normalizer
         if use_normalizer:
             rows.v[..., -1] = self.counted(rows.keep)
         if causal:
@@ -145,9 +167,9 @@ class Dissected(Recurrence):
         if use_normalizer:
             denominator = np.where(rows.keep[..., None], self.denominator(reading, epsilon), 1)
             output = reading[..., :-1] / denominator
-        results = {"output": rows.live(output).swapaxes(1, 2)}
+        results = {"output": self.kept(output, rows).swapaxes(1, 2)}
         if causal:
-            parts = self.without_column(state[:, rows.first], use_normalizer)
+            parts = self.without_column(self.leave(state[:, rows.first], rows), use_normalizer)
             results |= {f"final_state.{i}": x for i, x in enumerate(parts)}
         if cotangents is None:
             return results
@@ -186,10 +208,10 @@ class Dissected(Recurrence):
     def l2_normalize(
         self, given: Inputs, cotangents: Arrays | None, *, epsilon: float = 1e-6
     ) -> Arrays:
-        x = wide(given["x"])
-        results = {"output": self.normalized(x, epsilon)}
+        results = {"output": self.unit(given["x"], epsilon)}
         if cotangents is not None:
-            results["gradient.x"] = self.l2_gradient(x, wide(cotangents["output"]), epsilon)
+            x, d = wide(given["x"]), wide(cotangents["output"])
+            results["gradient.x"] = self.l2_gradient(x, d, epsilon)
         return results
 
     # The pieces that are the operators' own.
@@ -215,8 +237,8 @@ class Dissected(Recurrence):
         total: Array = np.sum(d_output * output, axis=-1, keepdims=True)
         return -total
 
-    def normalized(self, x: Array, epsilon: float) -> Array:
-        return feature_maps.l2_normalize(x, epsilon)
+    def unit(self, x: Array, epsilon: float) -> Array:
+        return feature_maps.l2_normalize(wide(x), epsilon)
 
     def l2_gradient(self, x: Array, d: Array, epsilon: float) -> Array:
         return feature_maps.l2_normalize_vjp(x, d, epsilon)
@@ -229,9 +251,6 @@ class Dissected(Recurrence):
 
     def without_column(self, state: Array, use_normalizer: bool) -> tuple[Array, ...]:
         return (state[..., :-1], state[..., -1]) if use_normalizer else (state,)
-
-    def leave(self, state: Array) -> Array:
-        return state
 
     def counted(self, keep: Array) -> Array:
         """The column of ones that sums the keys into the denominator."""

@@ -36,6 +36,10 @@ class Recurrence:
     query_sharing = staticmethod(neighbours)
     key_sharing = staticmethod(neighbours)
 
+    def state_heads(self, Hq: int, Hk: int, Hv: int) -> Array:
+        """The state that each output head reads."""
+        return self.query_sharing(Hv, max(Hq, Hv))
+
     def gate(self, log_decay: Array) -> Array:
         return log_decay
 
@@ -52,29 +56,33 @@ class Recurrence:
     def enter(self, state: Array) -> Array:
         return state
 
-    def carry(self, state: Array, t: int, chunk: int) -> Array:
+    def leave(self, state: Array, rows: Rows) -> Array:
+        return state
+
+    def carry(self, state: Array, t: int, rows: Rows) -> Array:
         """The state on its way from token t - 1 to token t."""
         return state
 
-    def decay(self, state: Array, g: Array) -> Array:
+    def decay(self, state: Array, g: Array, rows: Rows) -> Array:
         return np.exp(g)[..., None] * state
 
-    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
+    def correction(self, rows: Rows, t: int, decayed: Array, state: Array) -> Array:
         """What the delta rules write; the error is taken from the decayed state."""
-        error: Array = v - read(k, decayed)
-        return beta * error
+        error: Array = rows.v[:, :, t] - read(rows.k[:, :, t], decayed)
+        return rows.beta[:, :, t] * error
 
     def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return decayed + outer(rows.k[:, :, t], write)
 
-    def reading(self, q: Array, after: Array, decayed: Array) -> Array:
-        return read(q, after)
+    def reading(self, rows: Rows, t: int, after: Array, decayed: Array) -> Array:
+        return read(rows.q[:, :, t], after)
 
     def rows(self, given: dict[str, Any], scale: float, chunk_size: int, delta: bool) -> Rows:
         tokens = {n: wide(given[n]) for n in ("query", "key", "value")}
         B, T, Hq, Dk = tokens["query"].shape
         Hk, Hv, Dv = tokens["key"].shape[2], tokens["value"].shape[2], tokens["value"].shape[3]
         H = max(Hq, Hv)
+        state_of = self.state_heads(Hq, Hk, Hv)
         tokens["log_decay"], tokens["beta"] = np.zeros((B, T, Hv)), np.ones((B, T, 1))
         if "log_decay" in given:
             tokens["log_decay"] = self.gate(wide(given["log_decay"]))
@@ -85,7 +93,6 @@ class Recurrence:
         tokens["beta"] = tokens["beta"][..., None]
         keep = np.asarray(given.get("mask", np.ones((B, T), bool)))
         starts = self.starts(np.asarray(given.get("segment_ids", np.zeros((B, T), int))), keep)
-        state_of = self.query_sharing(Hv, H)
         index = {
             "query": self.query_sharing(Hq, H),
             "key": self.key_sharing(Hk, Hv)[state_of],
@@ -123,12 +130,13 @@ class Recurrence:
         state, outputs = rows.state, np.zeros(rows.q.shape[:3] + rows.v.shape[3:])
         tape = []
         for t in range(rows.q.shape[2]):
-            q, k, v, g, beta = (x[:, :, t] for x in (rows.q, rows.k, rows.v, rows.g, rows.beta))
-            state = self.carry(state, t, rows.chunk)
-            decayed = self.decay(state, g)
-            write = self.write(k, v, beta, decayed, state) if rows.delta else v
+            state = self.carry(state, t, rows)
+            decayed = self.decay(state, rows.g[:, :, t], rows)
+            write = rows.v[:, :, t]
+            if rows.delta:
+                write = self.correction(rows, t, decayed, state)
             after = self.update(rows, t, decayed, write)
-            outputs[:, :, t] = rows.scale * self.reading(q, after, decayed)
+            outputs[:, :, t] = rows.scale * self.reading(rows, t, after, decayed)
             tape.append((state, decayed, write, after))
             state = after
         return outputs, state, tape
@@ -152,7 +160,7 @@ class Recurrence:
         ds = np.zeros_like(rows.state)
         if d_state is not None:
             ds[:, rows.first] = wide(d_state)
-        do = rows.live(wide(d_output).swapaxes(1, 2))
+        do = self.kept(wide(d_output).swapaxes(1, 2), rows)
         d = self.backward(rows, do, ds) if causal else self.whole_segment_backward(rows, do)
         k = d.k_write + d.k_error
         by_name = dict(query=d.q, key=k, value=d.v, log_decay=d.g, beta=d.beta)
@@ -160,12 +168,16 @@ class Recurrence:
         for name, x in by_name.items():
             if name in given:
                 shape = given[name].shape
-                heads = self.shared(rows.live(x), rows.index[name], shape[2])
+                heads = self.shared(self.kept(x, rows), rows.index[name], shape[2], rows)
                 gradient[name] = heads.swapaxes(1, 2).reshape(shape)
-        gradient["initial_state"] = self.shared(d.state, rows.index["value"], rows.states)
+        gradient["initial_state"] = self.shared(d.state, rows.index["value"], rows.states, rows)
         return gradient
 
-    def shared(self, x: Array, index: Array, heads: int) -> Array:
+    def kept(self, x: Array, rows: Rows) -> Array:
+        """An output or a gradient, 0 at masked tokens."""
+        return rows.live(x)
+
+    def shared(self, x: Array, index: Array, heads: int, rows: Rows) -> Array:
         """Sums the rows that share a head."""
         total = np.zeros((heads, x.shape[0]) + x.shape[2:])
         np.add.at(total, index, x.swapaxes(0, 1))
@@ -183,9 +195,9 @@ class Recurrence:
             state=ds,
         )
         for t in reversed(range(len(tape))):
-            state, decayed, write, after = tape[t]
+            _, decayed, write, _ = tape[t]
             q, k, v, g, beta = (x[:, :, t] for x in (rows.q, rows.k, rows.v, rows.g, rows.beta))
-            d.q[:, :, t] = rows.scale * read(do[:, :, t], after.swapaxes(2, 3))
+            d.q[:, :, t] = rows.scale * self.query_gradient(do[:, :, t], tape[t])
             ds = ds + rows.scale * outer(q, do[:, :, t])
             d.k_write[:, :, t] = read(write, ds.swapaxes(2, 3))
             d_write = read(k, ds)
@@ -193,14 +205,29 @@ class Recurrence:
                 error = v - read(k, decayed)
                 d.beta[:, :, t] = np.sum(error * d_write, axis=-1, keepdims=True)
                 d_write = beta * d_write
-                d.k_error[:, :, t] = -read(d_write, decayed.swapaxes(2, 3))
+                d.k_error[:, :, t] = self.error_gradient(d_write, tape[t])
                 ds = ds - outer(k, d_write)
             d.v[:, :, t] = d_write
-            slope = np.exp(g) * np.sum(state * ds, axis=-1)
+            slope = self.gate_gradient(g, ds, tape[t])
             d.g[:, :, t] = slope if g.shape[-1] > 1 else slope.sum(-1, keepdims=True)
             ds = self.reverse(np.exp(g)[..., None] * ds, ds, t, rows)
         d.state = ds
         return d
+
+    def query_gradient(self, do: Array, step: Step) -> Array:
+        _, _, _, after = step
+        return read(do, after.swapaxes(2, 3))
+
+    def error_gradient(self, d_write: Array, step: Step) -> Array:
+        """The gradient of the key as it reads the error."""
+        _, decayed, _, _ = step
+        return -read(d_write, decayed.swapaxes(2, 3))
+
+    def gate_gradient(self, g: Array, ds: Array, step: Step) -> Array:
+        """The gradient of the log decay, key by key."""
+        state, _, _, _ = step
+        slope: Array = np.exp(g) * np.sum(state * ds, axis=-1)
+        return slope
 
     def reverse(self, before: Array, after: Array, t: int, rows: Rows) -> Array:
         """The state's gradient on its way from token t to token t - 1."""

@@ -12,3 +12,8 @@ def cases() -> Iterator[Case]:
             inputs = {"x": array((3, 4), dtype)}
             text = f"x must have a floating-point dtype, got {dtype}"
             yield refused(f"x-{dtype}", operator, inputs, {}, "TypeError", text)
+    for operator in ("relu", "l2_normalize"):
+        for id, epsilon, error in (("negative", -1.0, "ValueError"), ("text", "1", "TypeError")):
+            text = f"epsilon must be a number >= 0, got {epsilon!r}"
+            arguments = {"epsilon": epsilon}
+            yield refused(f"epsilon-{id}", operator, {"x": array((3, 4))}, arguments, error, text)

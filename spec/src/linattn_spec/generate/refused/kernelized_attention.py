@@ -82,5 +82,15 @@ def cases() -> Iterator[Case]:
          "mask must have shape [B, T], got [1, 7]: B is 1, but 2 in query [2, 7, 6, 4]"),
         ("segment-ids-t", {"segment_ids": array((2, 8), np.int32)}, {}, "ValueError",
          "segment_ids must have shape [B, T], got [2, 8]: T is 8, but 7 in query [2, 7, 6, 4]"),
+        ("feature-map-null", {}, {"feature_map": None}, "ValueError",
+         f"feature_map must be one of {maps}, got None"),
+        ("causal-number", {}, {"causal": 1}, "TypeError", "causal must be True or False, got 1"),
+        ("use-normalizer-text", {}, {"use_normalizer": "yes"}, "TypeError",
+         "use_normalizer must be True or False, got 'yes'"),
+        ("epsilon-boolean", {}, {"epsilon": True}, "TypeError",
+         "epsilon must be a number >= 0, got True"),
+        ("heads-before-tokens", {name: x.swapaxes(1, 2) for name, x in valid(*BASE).items()}, {},
+         "ValueError", "key must have shape [B, T, Hk, Dk], got [2, 3, 7, 4]: "
+         "T is 3, but 6 in query [2, 6, 7, 4]"),
     ):  # fmt: skip
         yield refused(id, operator, valid(*BASE) | spoilt, arguments, error, text)

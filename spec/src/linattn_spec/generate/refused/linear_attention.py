@@ -26,7 +26,7 @@ OWNER = dict(B="query", T="query", Dk="query", Hv="value", Dv="value")
 
 
 def cases() -> Iterator[Case]:
-    for group in (_ranks, _axes, _heads, _dtypes, _arguments, _gates, _states):
+    for group in (_ranks, _axes, _heads, _layouts, _dtypes, _arguments, _gates, _states):
         yield from group()
 
 
@@ -67,6 +67,9 @@ def _axes() -> Iterator[Case]:
         ("log_decay", "Hv", 1),
         ("beta", "B", 1),
         ("beta", "T", 6),
+        ("beta", "T", 1),
+        ("log_decay", "Hv", 6),
+        ("beta", "Hv", 6),
         ("beta", "Hv", 2),
         ("initial_state", "B", 3),
         ("initial_state", "Hv", 6),
@@ -80,10 +83,15 @@ def _axes() -> Iterator[Case]:
         shape = shape_of(name, **{axis: size})
         x = array(shape, valid(name)[name].dtype)
         text = _disagreement(name, shape, axis, size)
-        yield _spoilt(f"{kebab(name)}-{axis.lower()}", name, x, "ValueError", text)
-    shape = (*shape_of("log_decay"), 5)
-    text = _disagreement("log_decay", shape, "Dk", 5)
-    yield _spoilt("log-decay-dk", "log_decay", array(shape), "ValueError", text)
+        id = f"{kebab(name)}-{axis.lower()}"
+        if (name, axis, size) in (("beta", "T", 1), ("log_decay", "Hv", 6), ("beta", "Hv", 6)):
+            id += f"-{size}"
+        yield _spoilt(id, name, x, "ValueError", text)
+    for size in (5, 1):
+        shape = (*shape_of("log_decay"), size)
+        text = _disagreement("log_decay", shape, "Dk", size)
+        id = "log-decay-dk" if size == 5 else "log-decay-dk-1"
+        yield _spoilt(id, "log_decay", array(shape), "ValueError", text)
     shape = (1, SIZES["T"], 1)
     text = _disagreement("beta", shape, "B", 1)
     yield _spoilt("beta-shared-b", "beta", array(shape), "ValueError", text)
@@ -108,6 +116,21 @@ def _heads() -> Iterator[Case]:
     yield _spoilt("query-heads", "query", array(shape), "ValueError", text)
 
 
+def _layouts() -> Iterator[Case]:
+    """Heads before tokens; an axis of 1 at the end; no heads and no keys at all."""
+    inputs = {name: x.swapaxes(1, 2) for name, x in valid(*BASE).items()}
+    text = (
+        "key must have shape [B, T, Hk, Dk], got [2, 3, 7, 4]: T is 3, but 6 in query [2, 6, 7, 4]"
+    )
+    yield refused("heads-before-tokens", OPERATOR, inputs, {}, "ValueError", text)
+    text = "mask must have shape [B, T], got [2, 7, 1]"
+    yield _spoilt("mask-rank-3", "mask", array((2, 7, 1), np.bool_), "ValueError", text)
+    for name, axis in (("query", "Hq"), ("key", "Hk"), ("value", "Hv"), ("query", "Dk")):
+        shape = shape_of(name, **{axis: 0})
+        text = f"{name} must have shape {SPELLED[name]} with {axis} >= 1, got {_listed(shape)}"
+        yield _spoilt(f"{name}-{axis.lower()}-0", name, array(shape), "ValueError", text)
+
+
 def _dtypes() -> Iterator[Case]:
     for name, dtype in (
         ("query", "int32"),
@@ -125,10 +148,15 @@ def _dtypes() -> Iterator[Case]:
         text = f"{name} must have the dtype of query, float32, got float16"
         x = array(shape_of(name), np.float16)
         yield _spoilt(f"{name}-dtype", name, x, "TypeError", text)
-    for name, must in (("mask", "have dtype bool"), ("segment_ids", "have an integer dtype")):
-        text = f"{name} must {must}, got float32"
-        x = array(shape_of(name))
-        yield _spoilt(f"{kebab(name)}-float32", name, x, "TypeError", text)
+    for name, must, dtype in (
+        ("mask", "have dtype bool", "float32"),
+        ("mask", "have dtype bool", "int32"),
+        ("segment_ids", "have an integer dtype", "float32"),
+        ("segment_ids", "have an integer dtype", "bool"),
+    ):
+        text = f"{name} must {must}, got {dtype}"
+        x = array(shape_of(name), dtype)
+        yield _spoilt(f"{kebab(name)}-{dtype}", name, x, "TypeError", text)
 
 
 def _arguments() -> Iterator[Case]:
@@ -141,6 +169,12 @@ def _arguments() -> Iterator[Case]:
         ("chunk-size-negative", "chunk_size", -4, "ValueError", "be an integer >= 1"),
         ("chunk-size-float", "chunk_size", 2.5, "TypeError", "be an integer >= 1"),
         ("scale", "scale", "1", "TypeError", "be a number or None"),
+        ("update-rule-null", "update_rule", None, "ValueError", f"be one of {rules}"),
+        ("update-rule-capital", "update_rule", "Gated_Delta", "ValueError", f"be one of {rules}"),
+        ("execution-mode-null", "execution_mode", None, "ValueError", f"be one of {modes}"),
+        ("chunk-size-boolean", "chunk_size", True, "TypeError", "be an integer >= 1"),
+        ("chunk-size-null", "chunk_size", None, "TypeError", "be an integer >= 1"),
+        ("scale-boolean", "scale", True, "TypeError", "be a number or None"),
     )
     for id, name, given, error, must in spoilt:
         arguments = {"update_rule": "gated_delta"} | {name: given}

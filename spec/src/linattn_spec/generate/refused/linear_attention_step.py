@@ -58,7 +58,15 @@ def cases() -> Iterator[Case]:
         ("delta-lacks-beta", "delta", (), "beta must be given for update_rule 'delta', got None"),
         ("linear-has-log-decay", "linear", ("log_decay",),
          "log_decay must be None for update_rule 'linear', got shape [2, 3]"),
+        ("linear-has-beta", "linear", ("beta",),
+         "beta must be None for update_rule 'linear', got shape [2, 3]"),
+        ("gated-lacks-log-decay", "gated", (),
+         "log_decay must be given for update_rule 'gated', got None"),
         ("update-rule", "foo", GATES, f"update_rule must be one of {rules}, got 'foo'"),
     ):  # fmt: skip
         inputs = tokens | {name: gates[name] for name in given}
         yield refused(id, operator, inputs, {"update_rule": rule}, "ValueError", text)
+    yield refused(
+        "scale", operator, tokens, {"scale": "1"}, "TypeError",
+        "scale must be a number or None, got '1'",
+    )  # fmt: skip

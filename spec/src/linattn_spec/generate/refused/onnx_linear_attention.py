@@ -76,6 +76,24 @@ def cases() -> Iterator[Case]:
          "key must have the dtype of query, float32, got complex64"),
         ("value-dtype", {"value": array((2, 7, 15), np.float16)}, {}, "TypeError",
          "value must have the dtype of query, float32, got float16"),
+        ("heads-fraction", {}, {"q_num_heads": 6.5}, "ValueError",
+         f"{wanted} q_num_heads = 6.5 and kv_num_heads = 3"),
+        ("heads-negative", {}, {"q_num_heads": -6, "kv_num_heads": -3}, "ValueError",
+         f"{wanted} q_num_heads = -6 and kv_num_heads = -3"),
+        ("key-heads-of-query", {"key": array((2, 7, 24))}, {}, "ValueError",
+         "key must have shape [B, T, kv_num_heads * Dk], got [2, 7, 24]: "
+         "Dk is 8, but 4 in query [2, 7, 24]"),
+        ("linear-has-decay", {}, {"update_rule": "linear"}, "ValueError",
+         "decay must be None for update_rule 'linear', got shape [2, 7, 3]"),
+        ("delta-has-decay", {}, {"update_rule": "delta"}, "ValueError",
+         "decay must be None for update_rule 'delta', got shape [2, 7, 3]"),
+        ("scale-text", {}, {"scale": "1"}, "TypeError", "scale must be a number, got '1'"),
+        ("chunk-size-negative", {}, {"chunk_size": -4}, "ValueError",
+         "chunk_size must be an integer >= 1, got -4"),
+        ("past-state-float64", {"past_state": array((2, 3, 4, 5), np.float64)}, {}, "TypeError",
+         f"past_state must have dtype {dtypes}, got float64"),
+        ("beta-float64", {"beta": array((2, 7, 3), np.float64)}, {}, "TypeError",
+         "beta must have the dtype of query, float32, got float64"),
     ):  # fmt: skip
         yield refused(id, operator, packed | spoilt, heads | arguments, error, text)
     for rule, name in (("gated", "decay"), ("delta", "beta")):

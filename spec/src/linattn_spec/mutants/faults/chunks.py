@@ -19,27 +19,17 @@ class StateLostBetweenChunks(Dissected):
     """Every chunk starts from zeros."""
 
     operators = Dissected.every_rule
+    longest = 512
 
-    def carry(self, state: Array, t: int, chunk: int) -> Array:
-        return np.zeros_like(state) if t and t % chunk == 0 else state
-
-
-@mutant
-class RemainderTokenDropped(Dissected):
-    """The last token is lost when T is no multiple of the chunk."""
-
-    operators = Dissected.every_rule
-
-    def forward(self, rows: Rows) -> tuple[Array, Array]:
-        if rows.q.shape[2] % rows.chunk:
-            for x in (rows.q, rows.k, rows.v, rows.g, rows.beta):
-                x[:, :, -1] = 0
-        return super().forward(rows)
+    def carry(self, state: Array, t: int, rows: Rows) -> Array:
+        return np.zeros_like(state) if t and t % rows.chunk == 0 else state
 
 
 @mutant
 class DecayTwiceInW(ChunkParallel):
     """W applies the decay since the start of the chunk twice."""
+
+    shows_with = Dissected.decays_in
 
     def entering(self, k: Array, since: Array) -> Array:
         return k * since * since
@@ -51,11 +41,11 @@ class FutureTokenIncluded(ChunkParallel):
 
     operators = Dissected.every_rule
 
-    def decays(self, g: Array) -> tuple[Array, Array, Array]:
-        between, since, until = super().decays(g)
+    def decays(self, g: Array, rows: Rows) -> tuple[Array, Array, Array]:
+        between, since, until = super().decays(g, rows)
         return np.maximum(between, np.eye(g.shape[2], k=1)[..., None]), since, until
 
-    def attending(self, scores: Array) -> Array:
+    def attending(self, scores: Array, rows: Rows) -> Array:
         return np.tril(scores, 1)
 
 
@@ -63,8 +53,10 @@ class FutureTokenIncluded(ChunkParallel):
 class DecayAsDifference(ChunkParallel):
     """Decays between tokens are differences of a float32 cumulative sum."""
 
-    def decays(self, g: Array) -> tuple[Array, Array, Array]:
-        _, since, until = super().decays(g)
+    shows_with = Dissected.decays_in
+
+    def decays(self, g: Array, rows: Rows) -> tuple[Array, Array, Array]:
+        _, since, until = super().decays(g, rows)
         total = np.cumsum(g, axis=2, dtype=np.float32).astype(np.float64)
         return lower(np.exp(total[:, :, :, None] - total[:, :, None])), since, until
 
@@ -73,8 +65,10 @@ class DecayAsDifference(ChunkParallel):
 class DecayAsQuotient(ChunkParallel):
     """Decays between tokens are exp(G_i) exp(-G_j) in float32."""
 
-    def decays(self, g: Array) -> tuple[Array, Array, Array]:
-        _, since, until = super().decays(g)
+    shows_with = Dissected.decays_in
+
+    def decays(self, g: Array, rows: Rows) -> tuple[Array, Array, Array]:
+        _, since, until = super().decays(g, rows)
         total = np.cumsum(g, axis=2, dtype=np.float32)
         return lower(np.exp(total)[:, :, :, None] * np.exp(-total)[:, :, None]), since, until
 
@@ -83,7 +77,9 @@ class DecayAsQuotient(ChunkParallel):
 class NeumannInverse(ChunkParallel):
     """The triangular inverse is the product (I - L)(I + L^2)(I + L^4)... in float32."""
 
-    def inverse(self, L: Array) -> Array:
+    shows_with = ("beta",)
+
+    def inverse(self, L: Array, rows: Rows) -> Array:
         power = L.astype(np.float32)
         inverse = np.eye(L.shape[-1], dtype=np.float32) - power
         for _ in range(L.shape[-1].bit_length()):

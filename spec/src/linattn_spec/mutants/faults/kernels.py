@@ -1,9 +1,8 @@
-"""Faults in kernel attention, the feature maps and l2_normalize."""
+"""Faults in kernel attention."""
 
 import numpy as np
 
-from linattn_spec import feature_maps
-from linattn_spec.arrays import Array, wide
+from linattn_spec.arrays import Array, Arrays
 from linattn_spec.feature_maps import Map
 from linattn_spec.mutants.dissected import Dissected, Inputs
 from linattn_spec.mutants.rows import Rows
@@ -18,6 +17,8 @@ class Kernelized(Dissected):
 class MaskBeforeFeatureMap(Kernelized):
     """The key is masked before the map only, so that padding is a mapped 0."""
 
+    shows_with = ("mask",)
+
     def mapped_key(self, phi: Map, key: Array, mask: Array | None) -> Array:
         return phi(key if mask is None else np.where(mask[..., None, None], key, 0))
 
@@ -31,6 +32,8 @@ class MaskBeforeFeatureMap(Kernelized):
 @mutant
 class MaskedKeysInDenominator(Kernelized):
     """Padding is left out of the numerator alone."""
+
+    shows_with = ("mask",)
 
     def masked(self, name: str, x: Array, keep: Array) -> Array:
         return np.nan_to_num(x) if name == "key" else super().masked(name, x, keep)
@@ -57,6 +60,14 @@ class DenominatorWithoutEpsilon(Kernelized):
 
 
 @mutant
+class EpsilonAsLowerBound(Kernelized):
+    """The denominator is at least epsilon instead of epsilon more."""
+
+    def denominator(self, reading: Array, epsilon: float) -> Array:
+        return np.maximum(super().denominator(reading, 0.0), epsilon)
+
+
+@mutant
 class NormalizerIsConstant(Kernelized):
     """No gradient flows through the denominator."""
 
@@ -69,6 +80,8 @@ class NormalizerIsConstant(Kernelized):
 @mutant
 class ReturningIdJoinsItsSegment(Kernelized):
     """Without causality, a segment id that returns joins the earlier segment."""
+
+    shows_with = ("segment_ids",)
 
     def rows(self, given: Inputs, scale: float, chunk_size: int, delta: bool) -> Rows:
         rows = super().rows(given, scale, chunk_size, delta)
@@ -101,53 +114,6 @@ class ReluWithoutEpsilon(Kernelized):
 
 
 @mutant
-class EluPlusOneCancels(Dissected):
-    """elu(x) + 1 is an addition in the dtype of x."""
-
-    operators = ("elu_plus_one", "kernelized_attention")
-
-    def feature_map(self, name: str, epsilon: float) -> tuple[Map, Map]:
-        phi, slope = super().feature_map(name, epsilon)
-        if name != "elu_plus_one":
-            return phi, slope
-
-        def elu_plus_one(x: Array) -> Array:
-            elu = np.where(x > 0, x, np.expm1(x)).astype(x.dtype)
-            return wide(elu + np.ones_like(elu))
-
-        return elu_plus_one, slope
-
-
-@mutant
-class EluGradientHalvedAtZero(Dissected):
-    """The derivative of elu(x) + 1 at 0 is that of exp(min(x, 0)), shared between the two."""
-
-    operators = ("elu_plus_one",)
-    in_gradients = True
-
-    def feature_map(self, name: str, epsilon: float) -> tuple[Map, Map]:
-        phi, slope = super().feature_map(name, epsilon)
-        return phi, lambda x: np.where(x == 0, 0.5, slope(x))
-
-
-@mutant
-class EluGradientOverflows(Dissected):
-    """The branch of elu that is not taken is differentiated too: 0 times infinity in float32."""
-
-    operators = ("elu_plus_one",)
-    in_gradients = True
-
-    def feature_map(self, name: str, epsilon: float) -> tuple[Map, Map]:
-        phi, _ = super().feature_map(name, epsilon)
-
-        def slope(x: Array) -> Array:
-            positive = x > 0
-            return positive + ~positive * np.exp(x.astype(np.float32)).astype(np.float64)
-
-        return phi, slope
-
-
-@mutant
 class MapIsNotDifferentiated(Dissected):
     """The gradient stops at the mapped values."""
 
@@ -160,22 +126,35 @@ class MapIsNotDifferentiated(Dissected):
 
 
 @mutant
-class L2EpsilonOutsideTheRoot(Dissected):
-    """Epsilon is added to the length, not to its square."""
+class KernelScaled(Kernelized):
+    """The query is scaled by Dk ** -0.5, as in linear_attention."""
 
-    operators = ("l2_normalize",)
-
-    def normalized(self, x: Array, epsilon: float) -> Array:
-        length: Array = np.linalg.norm(x, axis=-1, keepdims=True)
-        return x / (length + epsilon)
+    def rows(self, given: Inputs, scale: float, chunk_size: int, delta: bool) -> Rows:
+        return super().rows(given, given["query"].shape[3] ** -0.5, chunk_size, delta)
 
 
 @mutant
-class L2GradientWithoutEpsilon(Dissected):
-    """The gradient of l2_normalize leaves epsilon out, NaN at zero."""
+class CausalAllTheSame(Kernelized):
+    """Without causality a token still reads no later one."""
 
-    operators = ("l2_normalize",)
+    def same_segment(self, rows: Rows) -> Array:
+        return np.tril(super().same_segment(rows))
+
+
+@mutant
+class KeySumGradientDropped(Kernelized):
+    """The gradient of the returned sum of keys is ignored."""
+
     in_gradients = True
 
-    def l2_gradient(self, x: Array, d: Array, epsilon: float) -> Array:
-        return feature_maps.l2_normalize_vjp(x, d, 0.0)
+    def gradients(
+        self,
+        rows: Rows,
+        given: Arrays,
+        d_output: Array,
+        d_state: Array | None,
+        causal: bool = True,
+    ) -> Arrays:
+        if rows.normalized and d_state is not None:
+            d_state[..., -1] = 0
+        return super().gradients(rows, given, d_output, d_state, causal)

@@ -1,17 +1,12 @@
 """Faults in the recurrence of one token."""
 
 import numpy as np
-import numpy.typing as npt
 
 from linattn_spec.arrays import Array
 from linattn_spec.mutants.dissected import Dissected, Inputs
 from linattn_spec.mutants.recurrence import outer, read
 from linattn_spec.mutants.rows import Rows
 from linattn_spec.mutants.table import mutant
-
-
-def rounded(x: Array, dtype: npt.DTypeLike) -> Array:
-    return x.astype(dtype).astype(np.float64)
 
 
 @mutant
@@ -40,14 +35,17 @@ class PastHonouredForOneToken(Dissected):
 class ErrorBeforeDecay(Dissected):
     """The error is taken from the state before it decays."""
 
-    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
-        error: Array = v - read(k, state)
-        return beta * error
+    shows_with = Dissected.decays_in
+
+    def correction(self, rows: Rows, t: int, decayed: Array, state: Array) -> Array:
+        return super().correction(rows, t, state, state)
 
 
 @mutant
 class DecayAfterWrite(Dissected):
     """The decay is applied to what its own token writes."""
+
+    shows_with = Dissected.decays_in
 
     def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
         return decayed + outer(np.exp(rows.g[:, :, t]) * rows.k[:, :, t], write)
@@ -57,7 +55,9 @@ class DecayAfterWrite(Dissected):
 class DecayOnValueAxis(Dissected):
     """The decay runs along Dv instead of Dk."""
 
-    def decay(self, state: Array, g: Array) -> Array:
+    shows_with = Dissected.decays_in
+
+    def decay(self, state: Array, g: Array, rows: Rows) -> Array:
         g = np.broadcast_to(g, state.shape[:3])
         return np.exp(g[..., np.arange(state.shape[3]) % g.shape[2]])[..., None, :] * state
 
@@ -66,13 +66,17 @@ class DecayOnValueAxis(Dissected):
 class DecayInBaseTwo(Dissected):
     """The log decay is read in base 2."""
 
-    def decay(self, state: Array, g: Array) -> Array:
+    shows_with = Dissected.decays_in
+
+    def decay(self, state: Array, g: Array, rows: Rows) -> Array:
         return np.exp2(g)[..., None] * state
 
 
 @mutant
 class GateClamped(Dissected):
     """The log decay is clamped at -20."""
+
+    shows_with = Dissected.decays_in
 
     def gate(self, log_decay: Array) -> Array:
         return np.maximum(log_decay, -20)
@@ -82,26 +86,27 @@ class GateClamped(Dissected):
 class GateGuarded(Dissected):
     """A guard keeps the log decay below -1e-6, so that nothing is kept in full."""
 
+    shows_with = Dissected.decays_in
+
     def gate(self, log_decay: Array) -> Array:
         return np.minimum(log_decay, -1e-6)
 
 
 @mutant
-class GatesAndStateInInputDtype(Dissected):
-    """Gates and initial state are rounded to the dtype of the value first."""
+class GateOfTheTokenBefore(Dissected):
+    """A token decays the state by the gate of the token before it."""
 
-    def rows(self, given: Inputs, scale: float, chunk_size: int, delta: bool) -> Rows:
-        rounding = {
-            name: rounded(x, given["value"].dtype)
-            for name, x in given.items()
-            if name in ("log_decay", "beta", "initial_state")
-        }
-        return super().rows({**given, **rounding}, scale, chunk_size, delta)
+    shows_with = Dissected.decays_in
+
+    def gate(self, log_decay: Array) -> Array:
+        return np.concatenate([np.zeros_like(log_decay[:, :1]), log_decay[:, :-1]], axis=1)
 
 
 @mutant
 class BetaClamped(Dissected):
     """Beta is clamped at 1."""
+
+    shows_with = ("beta",)
 
     def rate(self, beta: Array) -> Array:
         return np.minimum(beta, 1)
@@ -122,24 +127,11 @@ class GatesOfTheFirstRow(Dissected):
 class BetaOnValueOnly(Dissected):
     """Beta scales the value but not what the key reads from the state."""
 
-    def write(self, k: Array, v: Array, beta: Array, decayed: Array, state: Array) -> Array:
-        return beta * v - read(k, decayed)
+    shows_with = ("beta",)
 
-
-@mutant
-class StateInFloat16(Dissected):
-    """The state is rounded to float16 after every token."""
-
-    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
-        return rounded(super().update(rows, t, decayed, write), np.float16)
-
-
-@mutant
-class StateInInputDtype(Dissected):
-    """The state is rounded to the dtype of the inputs after every token."""
-
-    def update(self, rows: Rows, t: int, decayed: Array, write: Array) -> Array:
-        return rounded(super().update(rows, t, decayed, write), rows.dtype)
+    def correction(self, rows: Rows, t: int, decayed: Array, state: Array) -> Array:
+        written: Array = rows.beta[:, :, t] * rows.v[:, :, t]
+        return written - read(rows.k[:, :, t], decayed)
 
 
 @mutant
@@ -148,8 +140,8 @@ class ReadBeforeWrite(Dissected):
 
     operators = Dissected.every_rule
 
-    def reading(self, q: Array, after: Array, decayed: Array) -> Array:
-        return read(q, decayed)
+    def reading(self, rows: Rows, t: int, after: Array, decayed: Array) -> Array:
+        return super().reading(rows, t, decayed, decayed)
 
 
 @mutant
@@ -166,3 +158,26 @@ class ZeroScaleIsDefault(Dissected):
 
     def scale(self, scale: float | None, Dk: int) -> float:
         return scale or Dk**-0.5
+
+
+@mutant
+class GateThroughLogsigmoid(Dissected):
+    """The log decay is taken for a logit and put through logsigmoid."""
+
+    shows_with = Dissected.decays_in
+
+    def gate(self, log_decay: Array) -> Array:
+        return -np.logaddexp(0, -log_decay)
+
+
+@mutant
+class MixedDtypesRefused(Dissected):
+    """Gates and states in another dtype than the value are refused."""
+
+    raises = (TypeError,)
+
+    def rows(self, given: Inputs, scale: float, chunk_size: int, delta: bool) -> Rows:
+        for name in ("log_decay", "beta", "initial_state"):
+            if name in given and given[name].dtype != given["value"].dtype:
+                raise TypeError(f"{name} must have the dtype of value")
+        return super().rows(given, scale, chunk_size, delta)
