@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from linattn_spec.fixtures import fixtures_directory, load_cases
+from linattn_spec.fixtures import fixtures_directory, load_cases, one_of_each_kind
 from linattn_spec.linear_attention import UPDATE_RULES
 from linattn_spec.parts import has_time_axis
 from linattn_spec.safetensors_format import decode
@@ -312,6 +312,19 @@ def test_generated_tensors_of_one_case_differ():
     for case in VALUE_CASES:
         seeds = [recipe.seed for recipe in case.generated.values()]
         assert len(set(seeds)) == len(seeds), case.id
+
+
+def test_one_of_each_kind_is_one_call_with_all_results_for_each_set_of_inputs():
+    chosen = one_of_each_kind(CASES)
+    assert all(c.error is c.parts is c.tokens is None for c in chosen)
+    whole = [c for c in VALUE_CASES if c.parts is None and c.tokens is None]
+    for dtype in VALUE:
+        for operator in {case.operator for case in whole}:
+            kinds = [
+                {frozenset(c.inputs) for c in cases if (c.operator, c.dtype) == (operator, dtype)}
+                for cases in (chosen, whole)
+            ]
+            assert kinds[0] == kinds[1]
 
 
 # --- the tiny cases

@@ -75,8 +75,9 @@ def contents(package):
 def expected(folder):
     """What the wheel holds besides its metadata: the source, and the spec's texts and fixtures."""
     files = {}
-    for path in (*(folder / "src").rglob("*.py"), *(folder / "src").rglob("py.typed")):
-        files[path.relative_to(folder / "src").as_posix()] = path.read_bytes()
+    for pattern in ("*.py", "*.json", "py.typed"):
+        for path in (folder / "src").rglob(pattern):
+            files[path.relative_to(folder / "src").as_posix()] = path.read_bytes()
     if folder.name == "spec":
         for data, name in (("fixtures", "fixtures_data"), ("math", "math")):
             for path in (folder / data).rglob("*"):
