@@ -33,7 +33,7 @@ LARGEST = 16 * 2**20
 # The most that every NumPy since 1.26 has.
 MOST_AXES = 32
 # Not "__metadata__": for other readers that is no tensor.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,199}")
 _ALIGNMENT = 8
 
 
