@@ -109,6 +109,18 @@ def test_a_changed_manifest_is_refused(consumer, copy):
     refused(consumer, fixtures, "not the indexed sha256")
 
 
+def test_a_property_that_is_not_known_is_refused(consumer, copy):
+    refused(consumer, copy(PLAIN | {"colour": "red"}), "unknown property colour")
+
+
+def test_a_manifest_without_cases_is_no_success(consumer, copy):
+    fixtures = copy(PLAIN)
+    manifest = fixtures.folder / "manifest.json"
+    manifest.write_text('{"x": 1}')
+    fixtures.write_index({manifest.name: manifest})
+    assert run(consumer, fixtures.folder).returncode in (1, 2)
+
+
 @pytest.mark.parametrize("length", [0, 7, 8, 100, -1])
 def test_a_truncated_file_is_refused(consumer, copy, length):
     fixtures = copy(PLAIN)

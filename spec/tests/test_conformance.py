@@ -312,3 +312,32 @@ def test_complex_results_are_a_difference_however_right_their_real_part():
     output = oracle(CASE.operator, CASE.inputs, CASE.arguments)["output"] + 5j
     with pytest.raises(AssertionError, match="expected real numbers, got complex128"):
         check_case(CASE, altered(output=output))
+
+
+@pytest.mark.parametrize("case", [CASE, PARTS, SAMPLED], ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "output",
+    [0.0, np.zeros(3), np.zeros((2, 3)), [[1.0], [2.0, 3.0]], np.array(["1"]), object(), b"1"],
+    ids=["number", "vector", "matrix", "ragged", "text", "object", "bytes"],
+)
+def test_a_result_that_is_no_tensor_of_the_shape_is_a_difference_not_a_crash(case, output):
+    def change(results):
+        return results | {"output": output}
+
+    with pytest.raises(AssertionError, match=r"output\[\]: expected"):
+        check_case(case, recorded([], change))
+
+
+@pytest.mark.parametrize("case", [PARTS, SAMPLED], ids=lambda case: case.id)
+@pytest.mark.parametrize("name", ["output", "gradient.beta"])
+def test_a_result_that_is_one_token_too_long_is_a_difference(case, name):
+    def change(results):
+        return {n: np.repeat(x, 2, axis=1) if n == name else x for n, x in results.items()}
+
+    with pytest.raises(AssertionError, match=rf"{name}\[\]: expected shape"):
+        check_case(case, recorded([], change))
+
+
+def test_an_adapter_that_returns_no_dict_is_told_so():
+    with pytest.raises(TypeError, match="must return a dict of arrays by name, got NoneType"):
+        check_case(CASE, lambda *call: None)

@@ -216,3 +216,14 @@ def test_the_command_writes_nothing_that_breaks_a_promise(folder, tmp_path, monk
     assert main(["--directory", str(folder)]) == 1
     assert CASES[0].id in capsys.readouterr().out
     assert not (folder / FILE).exists()
+
+
+def test_nothing_is_written_into_a_folder_that_holds_something_else(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "cases", lambda: CASES)
+    monkeypatch.setattr(released, "read", dict)
+    thesis = tmp_path / "chapters" / "one.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("years of work")
+    assert main(["--directory", str(tmp_path)]) == 1
+    assert "chapters/one.tex" in capsys.readouterr().out
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [thesis]

@@ -134,3 +134,23 @@ def test_the_module_can_be_imported_where_there_is_no_pytest():
         "assert callable(p.pytest_generate_tests)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=60)
+
+
+def test_what_an_implementation_lacks_is_skipped_and_what_it_gets_wrong_fails(suite):
+    tests = """
+@pytest.mark.linattn(version="tiny", forward=True)
+def test_conforms(linattn_case):
+    def adapter(operator, inputs, arguments, cotangents=None):
+        if operator == "kernelized_attention":
+            raise NotImplementedError("kernels")
+        return {}
+    check_case(linattn_case, adapter)
+
+def test_of_something_else():
+    raise NotImplementedError
+"""
+    result = suite(tests).runpytest_inprocess(*STRICT, "-rs")
+    tiny = cases_of("tiny")
+    lacking = sum(case.operator == "kernelized_attention" for case in tiny)
+    result.assert_outcomes(skipped=lacking, failed=len(tiny) - lacking + 1)
+    result.stdout.fnmatch_lines(["*not implemented: kernels*"])

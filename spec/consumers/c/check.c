@@ -718,6 +718,20 @@ static int passes(const Json *entry, const char *folder, const char *index, doub
 
 /* --- all cases */
 
+/* A case with a property that this program does not know asks for something else. */
+static void refuse_unknown(const Json *entry)
+{
+    static const char *const properties[] = {
+        "id", "summary", "flags", "clause", "operator", "dtype", "arguments", "parts", "tokens",
+        "file", "generated", "tolerances", "tolerance_reason", "error", NULL,
+    };
+    for (const Json *x = entry->first; x; x = x->next) {
+        int i = 0;
+        while (properties[i] && strcmp(properties[i], x->name)) i++;
+        if (!properties[i]) refuse("unknown property %s", x->name);
+    }
+}
+
 int main(int count, char **arguments)
 {
     static const char *const dtypes[] = {"float64", "float32"};
@@ -731,6 +745,7 @@ int main(int count, char **arguments)
         Block *mark = newest;
         int dtype = 0;
         subject = string_in(entry, "id");
+        refuse_unknown(entry);
         while (dtype < 2 && strcmp(string_in(entry, "dtype"), dtypes[dtype])) dtype++;
         if (strcmp(string_in(entry, "operator"), "linear_attention")) continue;
         if (dtype == 2 || !is_null(member(entry, "error"))) continue;

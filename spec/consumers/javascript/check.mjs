@@ -123,15 +123,28 @@ function check(entry, tensors) {
 
 // --- all cases
 
+const PROPERTIES = [
+  ...["id", "summary", "flags", "clause", "operator", "dtype", "arguments", "parts", "tokens"],
+  ...["file", "generated", "tolerances", "tolerance_reason", "error"],
+];
+
+// A case with a property that this program does not know asks for something else.
+function known(entry) {
+  const unknown = Object.keys(entry).filter((name) => !PROPERTIES.includes(name));
+  if (unknown.length) throw new Damaged(`${entry.id}: unknown property ${unknown[0]}`);
+  return entry;
+}
+
 function run(directory) {
   const read = openFolder(directory);
   const rows = new Map();
   const { cases } = JSON.parse(read("manifest.json"));
-  for (const entry of cases) {
+  if (!Array.isArray(cases)) throw new Damaged("manifest.json: no list of cases");
+  for (const entry of cases.map(known)) {
     if (!(entry.operator in operators) || !["float64", "float32"].includes(entry.dtype)) continue;
     if (entry.error) continue;
     const tensors = safetensors(entry.file, read(entry.file));
-    for (const [name, recipe] of Object.entries(entry.generated ?? {})) {
+    for (const [name, recipe] of Object.entries(entry.generated)) {
       if (name.startsWith("input.")) tensors[name] = generate(`${entry.id}: ${name}`, recipe);
     }
     const row = `${entry.operator.padEnd(22)} ${entry.dtype}`;

@@ -1,6 +1,7 @@
 """python -m linattn_spec lists the cases, shows one, and checks an implementation against them."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # What an adapter raises may be text that the terminal has no bytes for.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code: int = options.run(options)
         sys.stdout.flush()

@@ -24,6 +24,7 @@ import numpy as np
 
 from linattn_spec.fixtures import Array, Arrays, Case
 from linattn_spec.parts import has_time_axis, run_in_parts
+from linattn_spec.safetensors_format import DTYPES
 from linattn_spec.tolerances import ACCUMULATION
 
 Adapter = Callable[..., Arrays]
@@ -89,7 +90,11 @@ def run_case(case: Case, adapter: Adapter) -> Arrays:
     """
 
     def call(inputs: Arrays, cotangents: Arrays | None) -> Arrays:
-        return adapter(case.operator, _joined(inputs), dict(case.arguments), cotangents)
+        returned = adapter(case.operator, _joined(inputs), dict(case.arguments), cotangents)
+        if not isinstance(returned, Mapping):
+            kind = type(returned).__name__
+            raise TypeError(f"an adapter must return a dict of arrays by name, got {kind}")
+        return {str(name): _array(x) for name, x in returned.items() if x is not None}
 
     # Copies: an adapter may do with them what it likes.
     cotangents = {name: x.copy() for name, x in case.cotangents.items()} or None
@@ -97,7 +102,7 @@ def run_case(case: Case, adapter: Adapter) -> Arrays:
         results = call(case.inputs, cotangents)
     else:
         results = run_in_parts(call, case.parts, case.inputs, cotangents)
-    return results if case.tokens is None else _at(case.tokens, results)
+    return results if case.tokens is None else _at(case.tokens, case.inputs["query"], results)
 
 
 def differences(case: Case, results: Arrays) -> list[Difference]:
@@ -136,14 +141,22 @@ def _title(case: Case) -> str:
     return f"{case.id} ({case.operator} {case.arguments}): {case.summary}"
 
 
-def _at(tokens: tuple[int, ...], results: Arrays) -> Arrays:
-    """The results with a time axis at these tokens, all others whole, and so are too short ones."""
+def _array(x: Any) -> Array:
+    """`x` as an array, of objects if it is nothing that has a shape."""
+    try:
+        return np.asarray(x)
+    except ValueError:
+        return np.array(None)
+
+
+def _at(tokens: tuple[int, ...], query: Array, results: Arrays) -> Arrays:
+    """The results with the time axis of `query` at these tokens, all others as they are."""
 
     def sampled(name: str, x: Array) -> Array:
-        whole = not has_time_axis(name.removeprefix("gradient.")) or x.shape[1] <= tokens[-1]
-        return x if whole else np.take(x, tokens, axis=1)
+        timed = has_time_axis(name.removeprefix("gradient."))
+        return np.take(x, tokens, axis=1) if timed and x.shape[:2] == query.shape[:2] else x
 
-    return {name: x if x is None else sampled(name, np.asarray(x)) for name, x in results.items()}
+    return {name: sampled(name, x) for name, x in results.items()}
 
 
 def _joined(inputs: Arrays) -> dict[str, Any]:
@@ -161,8 +174,8 @@ def _joined(inputs: Arrays) -> dict[str, Any]:
 def _difference(name: str, oracle: Array, result: Array | None, tolerance: float) -> Difference:
     if result is None:
         return Difference(name, np.inf, tolerance, (), f"shape {list(oracle.shape)}", "nothing")
-    result = np.asarray(result)
-    if np.iscomplexobj(result):
+    result = _array(result)
+    if result.dtype.kind not in "biuf" and result.dtype != DTYPES["BF16"]:
         return Difference(name, np.inf, tolerance, (), "real numbers", str(result.dtype))
     if result.shape != oracle.shape:
         expected, got = (f"shape {list(x.shape)}" for x in (oracle, result))

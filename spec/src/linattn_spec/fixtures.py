@@ -84,7 +84,7 @@ def load_cases(version: str = "linattn-1", directory: str | Path | None = None) 
     """The cases of a version list, in the order of the manifest.
 
     Args:
-        version: "linattn-1" (all that this project promises), "onnx-27" or "proposals".
+        version: "linattn-1" (all that this project promises), "onnx-27", "proposals" or "tiny".
         directory: a copy of the fixtures folder, None for the one that came with this package.
 
     Raises:

@@ -34,7 +34,8 @@ def run_in_parts(
 ) -> Arrays:
     """What `call` gives on the parts of a sequence, put together as of one call on the whole.
 
-    A result that is missing in one call is missing in all: nothing can be handed on without it.
+    A result that is missing in one call, or has another shape than it must, is so in all: it cannot
+    be put together, nor handed on.
     """
     wanted = ["output"] if cotangents is None else list(cotangents)
     state = {name: x for name, x in inputs.items() if not has_time_axis(name)}
@@ -42,10 +43,12 @@ def run_in_parts(
     for part in _slices(parts):
         given = _tokens(inputs, part) | state
         results = call(given, None)
-        if any(results.get(name) is None for name in wanted):
+        if any(name not in results for name in wanted):
+            return results
+        outputs.append(results["output"])
+        if outputs[-1].shape != (*given["query"].shape[:2], *outputs[0].shape[2:]):
             return results
         calls.append((part, given))
-        outputs.append(np.asarray(results["output"]))
         state = {STATES[name]: x for name, x in results.items() if name in STATES}
     joined = results | {"output": np.concatenate(outputs, axis=1)}
     return joined if cotangents is None else joined | _gradients(call, calls, inputs, cotangents)
@@ -63,16 +66,26 @@ def _gradients(
         if part.start > 0 and any(x is None for x in of_states.values()):
             return {}
         state = {name: x for name, x in of_states.items() if x is not None}
-    pieces.reverse()
     gradients = {}
-    for name in (f"gradient.{name}" for name in inputs):
-        found = [np.asarray(piece[name]) for piece in pieces if piece.get(name) is not None]
-        if has_time_axis(name.removeprefix("gradient.")):
-            if len(found) == len(pieces):
-                gradients[name] = np.concatenate(found, axis=1)
-        elif name in pieces[0]:
-            gradients[name] = pieces[0][name]
+    for name in inputs:
+        found = [piece.get(f"gradient.{name}") for piece in reversed(pieces)]
+        if not has_time_axis(name):
+            joined = found[0]
+        else:
+            joined = _in_a_row(found, [given[name].shape for _, given in calls])
+        if joined is not None:
+            gradients[f"gradient.{name}"] = joined
     return gradients
+
+
+def _in_a_row(found: list[Array | None], shapes: list[tuple[int, ...]]) -> Array | None:
+    """The pieces in a row; the first that is missing or has another shape, if one does."""
+    pieces = []
+    for x, shape in zip(found, shapes, strict=True):
+        if x is None or x.shape != shape:
+            return x
+        pieces.append(x)
+    return np.concatenate(pieces, axis=1)
 
 
 def _slices(parts: tuple[int, ...]) -> Iterator[slice]:

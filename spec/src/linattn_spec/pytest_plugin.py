@@ -11,12 +11,14 @@ In a test module:
         check_case(linattn_case, adapter)
 
 The marker's keywords narrow the cases: version, operator, dtype, flag, without (no case with that
-flag), each but version one value or a list of them; forward=True leaves the gradients out. A
+flag), each but version one value or a list of them; forward=True leaves the gradients out. A test
+that ends in NotImplementedError is skipped. A
 marker nearer to the test goes before one of its class or module, keyword by keyword.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from linattn_spec.command import UsageError
@@ -47,6 +49,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     except UsageError as error:
         pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
     metafunc.parametrize(_ARGUMENT, cases, ids=[case.id for case in cases])
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """What the implementation says that it lacks is skipped, and so is reported as not run."""
+    if _ARGUMENT not in pyfuncitem.fixturenames:
+        return
+    import pytest
+
+    function = pyfuncitem.obj
+
+    @functools.wraps(function)
+    def skipping(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NotImplementedError as error:
+            pytest.skip(f"not implemented: {error}")
+
+    pyfuncitem.obj = skipping
 
 
 def _keywords(definition: pytest.Item) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """python -m linattn_spec check: an implementation, seen through its adapter, against the cases."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Sequence
+from pathlib import Path
 
 from linattn_spec.command import UsageError
 from linattn_spec.command.adapter import CONTRACT, held_to_contract, load
@@ -39,11 +38,12 @@ def run(options: argparse.Namespace) -> int:
     if options.forward:
         cases = tuple(forward_only(case) for case in cases)
     adapter = held_to_contract(load(options.adapter), options.adapter, options.forward)
-    with _opened(options.json) as file:
-        outcomes, stopped = _outcomes(cases, adapter, options.fail_fast)
-        if file is not None:
-            file.write(results(options.adapter, options.version, outcomes, not stopped))
+    if options.json:
+        _writable(options.json)
+    outcomes, stopped = _outcomes(cases, adapter, options.fail_fast)
     print("\n".join(report(outcomes, len(cases), options.limit, stopped)))
+    if options.json:
+        _write(options.json, results(options.adapter, options.version, outcomes, not stopped))
     if stopped == _INTERRUPTED:
         return 130
     return 0 if passed(outcomes) else 1
@@ -71,22 +71,22 @@ def _outcomes(
     return outcomes, ""
 
 
-@contextmanager
-def _opened(path: str | None) -> Iterator[TextIO | None]:
-    """The file to write, opened before the work that would be lost if it cannot be."""
-    if path is None:
-        yield None
-        return
+def _writable(path: str) -> None:
+    """Raises UsageError before the work that would be lost if the file cannot be written."""
     try:
-        file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+        open(path, "a", encoding="utf-8").close()
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    with file:
-        yield file
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a number from 0 up, got {text!r}")
+    return int(text)

@@ -22,7 +22,7 @@ class Element:
 
 @dataclass(frozen=True)
 class WrongTensor:
-    """A tensor beyond its tolerance; without elements if it is missing or has another shape.
+    """A tensor beyond its tolerance; without elements if it is missing or cannot be compared.
 
     `lies` says, for each axis on which only some indices have wrong elements, which those are.
     """
@@ -39,7 +39,7 @@ def wrong_tensor(case: Case, difference: Difference, result: Array | None) -> Wr
     """The elements of `result` that exceed the tolerance as `difference` says that some do."""
     name = difference.tensor.removeprefix("gradient.")
     oracle = (case.outputs if name == difference.tensor else case.gradients)[name]
-    if result is None or np.shape(result) != oracle.shape:
+    if result is None or not difference.where:
         return WrongTensor(difference)
     got = np.asarray(result).astype(np.float64)
     distance = np.where(np.isfinite(got), np.abs(got - oracle), np.inf)

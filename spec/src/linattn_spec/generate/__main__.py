@@ -11,7 +11,7 @@ from linattn_spec.fixtures import fixtures_directory
 from linattn_spec.generate import released
 from linattn_spec.generate.catalogue import WITHDRAWN, cases
 from linattn_spec.generate.check import problems
-from linattn_spec.generate.write import BY_HAND, Files, files
+from linattn_spec.generate.write import BY_HAND, INDEX, Files, files
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,6 +31,10 @@ def main(arguments: list[str] | None = None) -> int:
         found = problems(directory, generated)
         print("\n".join(found) or f"{len(generated)} files are as generated")
         return 1 if found else 0
+    foreign = not_ours(directory)
+    if foreign:
+        print(f"{directory} holds {foreign[0]}, which is no fixture: nothing is written")
+        return 1
     write(directory, generated)
     if options.release:
         print(f"{released.release(everything, options.release)} cases are new in {options.release}")
@@ -38,11 +42,23 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def not_ours(directory: Path) -> list[str]:
+    """The files of a folder that its index does not list, and that would be deleted unseen."""
+    index = directory / INDEX
+    listed = index.read_text(encoding="utf-8").split()[1::2] if index.is_file() else []
+    present = (path.relative_to(directory).as_posix() for path in files_in(directory))
+    return sorted(set(present) - {INDEX, *BY_HAND, *listed})
+
+
+def files_in(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
+
+
 def write(directory: Path, generated: Files) -> None:
     """Makes `generated` the contents of the folder, what is written by hand apart."""
-    for file in directory.rglob("*"):
+    for file in files_in(directory):
         name = file.relative_to(directory).as_posix()
-        if file.is_file() and name not in generated and file.name not in BY_HAND:
+        if name not in generated and name not in BY_HAND:
             file.unlink()
     for path, data in generated.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from linattn_spec.generate.scenario import ALL, FULL, HALF, Recipe, Scenario
 from linattn_spec.generate.usual import (
+    GROUPED_BY_8,
     GROUPED_KEYS,
     GROUPED_QUERIES,
     GROUPED_VALUES,
@@ -13,6 +14,7 @@ from linattn_spec.generate.usual import (
     MEDIUM,
     MULTI_QUERY,
     USUAL,
+    WHOLE,
     inputs,
     kebab,
     scenario,
@@ -74,6 +76,8 @@ def chunks() -> Iterator[Scenario]:
         ("five", "exp-before-mask", LONG, "gated_delta", "five", ("float32",)),
         ("strong-first", "zero-times-infinity", LONG, "gated_delta", "strong-first", ("float32",)),
         ("strong-last", "zero-times-infinity", LONG, "gated_delta", "strong-last", ("float32",)),
+        ("whole", "zero-times-infinity", WHOLE, "gated_delta", "strong-first", ("float32",)),
+        ("whole", "zero-times-infinity", WHOLE, "gated", "strong-last", ("float32",)),
         ("longest", "state-precision", LONGEST, "gated_delta", "hundredth", ("bfloat16",)),
     ):
         id = f"linear-attention-{kebab(rule)}-chunk-{sizes.chunk}-{name}"
@@ -141,6 +145,7 @@ def groups() -> Iterator[Scenario]:
         ("queries-4", GROUPED_QUERIES, "gated_delta"),
         ("queries-4", GROUPED_QUERIES, "linear"),
         ("queries-8", MULTI_QUERY, "gated_delta"),
+        ("queries-8-of-2", GROUPED_BY_8, "gated_delta"),
         ("keys-3", GROUPED_KEYS, "gated"),
         ("keys-3", GROUPED_KEYS, "gated_delta"),
         ("values-3", GROUPED_VALUES, "gated_delta"),
@@ -205,6 +210,24 @@ def steps() -> Iterator[Scenario]:
         )
 
 
+def grouped_step() -> Iterator[Scenario]:
+    id = "linear-attention-step-gated-delta-grouped"
+    sizes = replace(USUAL, T=1, Hq=8, Hk=2, Hv=4, Dk=3)
+    arrays = inputs(id, "gated_delta", sizes)
+    arrays = {name: x if name == "initial_state" else x[:, 0] for name, x in arrays.items()}
+    arrays["state"] = arrays.pop("initial_state")
+    yield Scenario(
+        id=id,
+        summary="8 query, 2 key and 4 value heads; neighbours share.",
+        flags=("tile-for-repeat", "output-heads"),
+        clause="equation (6)",
+        operator="linear_attention_step",
+        arguments={"update_rule": "gated_delta"},
+        inputs=arrays,
+    )
+
+
 def scenarios() -> Iterator[Scenario]:
-    for group in (rules, lengths, chunks, odd_chunks, futures, scales, groups, mixed_dtypes, steps):
+    sequences = (rules, lengths, chunks, odd_chunks, futures, scales, groups, mixed_dtypes)
+    for group in (*sequences, steps, grouped_step):
         yield from group()

@@ -94,7 +94,7 @@ def epsilon() -> Iterator[Scenario]:
         operator="kernelized_attention",
         arguments={"causal": True, "chunk_size": 4},
         inputs=arrays,
-        dtypes=("float32", "float16"),
+        dtypes=("float32", "float16", "bfloat16"),
     )
     for name, size, summary in (
         ("tiny", 2e-3, "Vectors about as long as the root of epsilon, whose squares are tiny."),

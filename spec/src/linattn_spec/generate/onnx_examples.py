@@ -72,7 +72,7 @@ EXAMPLES = (
     ),
     _example(
         "delta", "Rule delta.",
-        ("error-before-decay",),
+        ("transposed-state", "low-precision-product"),
         dict(update_rule="delta", q_num_heads=2, kv_num_heads=2),
         dict(query=QUERY, key=KEY, value=VALUE, beta=BETA),
         output=[0.56568545, 1.1313709, 0.15909901, -0.15909901, 1.4849242, 1.9798989, 0.42426407,
@@ -107,7 +107,7 @@ EXAMPLES = (
     ),
     _example(
         "gated-delta", "Rule gated_delta, one gate per head.",
-        ("error-before-decay",),
+        ("transposed-state", "low-precision-product"),
         dict(update_rule="gated_delta", q_num_heads=2, kv_num_heads=2),
         dict(query=QUERY, key=KEY, value=VALUE, decay=PER_HEAD, beta=BETA),
         output=[0.56568545, 1.1313709, 0.15909901, -0.15909901, 1.4849242, 1.9798989, 0.42426407,
@@ -194,7 +194,7 @@ EXAMPLES = (
     ),
     _example(
         "no-past-explicit-zeros", "A past state of zeros is no past state.",
-        ("state-one-token",),
+        ("error-before-decay", "transposed-state"),
         dict(update_rule="gated_delta", q_num_heads=2, kv_num_heads=2),
         dict(query=QUERY, key=KEY, value=VALUE, past_state=np.zeros((1, 2, 2, 2)), decay=PER_KEY,
              beta=BETA),

@@ -69,7 +69,7 @@ def scenarios() -> Iterator[Scenario]:
     yield scenario(
         "gated-delta-no-past",
         "Without a past state the present one has the dtype of query.",
-        ("state-precision",),
+        ("output-heads", "tile-for-repeat"),
         "gated_delta",
         inputs("no-past", "gated_delta", past=False),
         dtypes=ALLOWED,
@@ -108,6 +108,16 @@ def scenarios() -> Iterator[Scenario]:
         "gated_delta",
         inputs("grouped", "gated_delta", replace(GROUPED_QUERIES, Hk=2)),
         GROUPED_QUERIES,
+        dtypes=("float32",),
+    )
+    by_8 = replace(PACKED, Hq=16, Hk=2, Hv=2)
+    yield scenario(
+        "gated-delta-grouped-queries-8",
+        "Eight query heads share each state.",
+        ("output-heads", "tile-for-repeat"),
+        "gated_delta",
+        inputs("grouped-8", "gated_delta", replace(by_8, B=3)),
+        by_8,
         dtypes=("float32",),
     )
     yield scenario(

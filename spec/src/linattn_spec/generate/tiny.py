@@ -50,8 +50,8 @@ class _Tiny:
 
 
 _TINY = (
-    _Tiny("linear", "Rule linear from zeros.", ("transposed-state",), {}),
-    _Tiny("linear-scale", "The default scale is Dk ** -0.5.", ("scale-replaced",), {}, scale=None),
+    _Tiny("linear", "Rule linear from zeros.", ("state-gradient-dropped",), {}, scale=None),
+    _Tiny("linear-scale", "Any scale is used as it is.", ("scale-replaced",), {}, scale=-0.5),
     _Tiny("linear-state", "Rule linear from a state.", ("state-one-token",),
           {"initial_state": STATE}, dtype="float32"),
     _Tiny("gated", "The state halves, stays, and is divided by four.", ("gate-zero",),

@@ -49,7 +49,9 @@ def _prepare(tokens: Tokens) -> _Chunk:
     rows = query if beta is None else ops.concatenate([query, key[..., None, :]], axis=-2)
     products, decays = decayed_products(rows, key, log_decay)
     reads = products[..., :group, :]
-    started = query if decays is None else query * decays.from_start[..., None, :]
+    started = query
+    if decays is not None:
+        started = query * ops.repeat(decays.from_start[..., None, :], group, axis=-2)
     to_end = key if decays is None else key * decays.to_end
 
     erased = None

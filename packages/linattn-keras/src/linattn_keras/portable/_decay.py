@@ -68,8 +68,10 @@ def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Deca
         earlier_prefix, later_prefix = _halves(prefix, pairs, [size, decay_width])
         earlier_suffix, later_suffix = _halves(suffix, pairs, [size, decay_width])
         earlier_total, later_total = _halves(total, pairs, [1, decay_width])
+        # Not by broadcasting: jaxlib 0.10.2 crashes in the gradient's sum over the rows of a token.
+        later_decay = ops.repeat(ops.exp(later_prefix)[..., None, :], group, axis=-2)
         across = _products(
-            later_rows * ops.exp(later_prefix)[..., None, :],
+            later_rows * later_decay,
             earlier_key * ops.exp(earlier_suffix),
         )
         earlier, later = _halves(products, pairs, [size, group, size])
