@@ -159,6 +159,9 @@ def repo(session):
     install(session, EVERYTHING, *tools)
     files = sorted(str(path) for path in Path("tests").glob("test_*.py"))
     files.append("tests/second_opinions")
+    # What reads the machine's own figures is left to the session bench.
+    benchmarks = {str(path) for path in Path("benchmarks/tests").glob("test_*.py")}
+    files += sorted(benchmarks - {"benchmarks/tests/test_memory.py"})
     session.run(*PYTEST, *files, *session.posargs, env=ENVIRONMENT)
 
 
@@ -205,6 +208,21 @@ def oracle(session, peer):
     install(session, [SPEC], "rich", *PEERS[peer])
     env = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")}
     session.run("python", "-m", "second_opinions", peer, *session.posargs, env=env)
+
+
+@nox.session(default=False)
+def bench(session):
+    """Speed and memory against the field, in one run; `-- --reduced` checks a few ratios."""
+    folders = [SPEC, PACKAGES["core"], PACKAGES["torch"], PACKAGES["jax"]]
+    if "--reduced" in session.posargs:
+        install(session, folders, "pytest", "rich")
+    else:
+        # Without fla-core, whose kernels Transformers would call.
+        peers = ("keras", "keras-hub", "onnx", "onnxruntime", "transformers")
+        tools = ("matplotlib", "pytest", "rich")
+        install(session, [*folders, PACKAGES["tf"]], *tools, *peers)
+    session.run("pytest", "benchmarks/tests/test_memory.py")
+    session.run("python", "-m", "benchmarks", *session.posargs)
 
 
 @nox.session(default=False)

@@ -1,0 +1,68 @@
+"""The page that a run leaves: its numbers, its pictures, and how to get them again."""
+
+from benchmarks.report import HEADINGS, cells, judged, missing, ordered, unjudged
+
+HOW = """# Benchmarks
+
+What the packages cost, beside each other and beside what else there is. This page and
+`results.json` are written by the command that measures. Ratios are of medians in one run, in which
+all contenders took turns.
+
+```console
+nox -s bench    # all of it, for hours
+nox -s bench -- --suite field --shape 1,2048,8,64    # one part of it
+nox -s bench -- --contender "torch-*" --repeats 5    # some contenders
+nox -s bench -- --reduced    # what CI checks: ratios, in two minutes
+nox -s bench -- --out benchmarks    # writes this page
+```
+
+Every family of contenders has a process of its own, and one of them computes at a time. What a
+contender returns is compared with `linattn_core` in float64 on the same arrays before it is timed;
+who is wrong is not timed. "gradient" is forward and backward, "step" one call per token.
+
+In the tables, "ms" is the median; "first s" the first call, with building and compiling; "MiB" the
+largest resident set of a call beyond inputs, imports and compiled programs, in a fresh process;
+"error" the worst of all results, relative to the largest entry of each.
+"""
+
+
+def write(path, machine, versions, absent, measurements, targets, pictures):
+    parts = [HOW, _machine(machine, versions, absent), _targets(targets, measurements)]
+    parts += [f"## {title}\n\n![{title}]({name})\n" for name, title in pictures.items()]
+    parts.append(_measurements(measurements))
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _machine(machine, versions, absent):
+    lines = [f"- {name}: {value}" for name, value in machine.items()]
+    lines.append("- " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    lines += [f"- absent: {family}, because {reason}" for family, reason in absent.items()]
+    return "## The machine\n\n" + "\n".join(lines) + "\n"
+
+
+def _targets(targets, measurements):
+    rows = [
+        [name, limit, f"{ratio:.3g}", "yes" if met else "**no**"]
+        for name, limit, ratio, met in judged(targets, measurements)
+    ]
+    table = _table(["target", "limit", "ratio", "met"], rows)
+    return f"## Targets\n\n{table}\n{unjudged(targets, measurements)}\n"
+
+
+def _measurements(measurements):
+    parts = ["## All measurements\n"]
+    for (which, problem), group in ordered(measurements):
+        parts.append(f"### {which}: {problem}\n")
+        rows = [[m.contender, *cells(m)] for m in group]
+        parts.append(_table(["contender", *HEADINGS], rows))
+        parts += [f"{line}.\n" for line in missing(group)]
+    return "\n".join(parts)
+
+
+def _table(headings, rows):
+    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
+    return "\n".join("| " + " | ".join(_cell(x) for x in line) + " |" for line in lines) + "\n"
+
+
+def _cell(text):
+    return text.replace("|", "\\|")

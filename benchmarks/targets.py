@@ -1,0 +1,218 @@
+"""What the packages are meant to reach, as ratios of one run, and whether they do."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from benchmarks.operations import bytes_in_and_out, operations
+from benchmarks.suites import LENGTHS, SHAPES
+
+
+@dataclass(frozen=True)
+class Side:
+    """The best of some contenders, at one shape or, for a target on several, at the worst."""
+
+    contenders: tuple[str, ...]
+    which: str
+    shapes: tuple[tuple[int, int, int, int], ...]
+    rule: str = "gated_delta"
+    per_key: bool = False
+
+    def values(self, measurements, quantity):
+        """The best value at each shape, where less is better; nothing if one was not measured."""
+        best = []
+        for shape in self.shapes:
+            found = [
+                x
+                for m in measurements
+                if self._means(m, shape) and (x := QUANTITIES[quantity](m)) is not None
+            ]
+            if not found:
+                return []
+            best.append(min(found))
+        return best
+
+    def _means(self, m, shape):
+        problem = m.problem
+        return (
+            any(fnmatchcase(m.contender, pattern) for pattern in self.contenders)
+            and (m.which, problem.rule, problem.per_key) == (self.which, self.rule, self.per_key)
+            and problem.shape == shape
+            and problem.dtype == "float32"
+            and m.reason is None
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    """`over` divided by `under`, or `over` alone, is at least or at most a limit.
+
+    Several shapes of `over` count with the largest value, several of `under` with the smallest.
+    """
+
+    name: str
+    over: Side
+    under: Side | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    quantity: str = "seconds"
+
+    def ratio(self, measurements):
+        """None where a side was not measured."""
+        over = self.over.values(measurements, self.quantity)
+        if self.under is None:
+            return max(over) if over else None
+        under = self.under.values(measurements, self.quantity)
+        return max(over) / min(under) if over and under else None
+
+    def met(self, ratio):
+        return ratio >= self.at_least if self.at_most is None else ratio <= self.at_most
+
+    @property
+    def limit(self):
+        return f"≥ {self.at_least:g}" if self.at_most is None else f"≤ {self.at_most:g}"
+
+
+def _share(m):
+    needed = bytes_in_and_out(m.problem, m.which)
+    return None if m.peak is None else m.peak / needed
+
+
+def _seconds_to_compile(m):
+    return m.first_call - m.median if m.seconds else None
+
+
+def _seconds_per_operation(m):
+    return m.median / operations(m.problem, m.which) if m.seconds else None
+
+
+QUANTITIES = {
+    "seconds": lambda m: m.median,
+    "seconds per token": lambda m: m.per_token,
+    "seconds to compile": _seconds_to_compile,
+    "seconds per operation": _seconds_per_operation,
+    "peak bytes": lambda m: m.peak,
+    "peak bytes per byte": _share,
+}
+
+TORCH = ("torch-eager-parallel",)
+JAX = ("jax-jit-parallel",)
+XLA, GRAPH = ("tf-xla-parallel",), ("tf-graph-parallel",)
+EACH = {"NumPy": ("numpy-parallel",), "torch": TORCH, "JAX": JAX, "TensorFlow XLA": XLA}
+MATMUL = ("torch-matmul", "numpy-matmul")
+SQUARE = ((1, 1024, 1, 1024),)
+SHORT, WIDE, BATCH, LONG = ((shape,) for shape in SHAPES)
+FLAT = tuple((1, tokens, 8, 64) for tokens in LENGTHS if 1024 <= tokens <= 65536)
+STEP = ((1, 200, 16, 128),)
+
+
+def _faster(name, slow, fast, which, shapes, at_least):
+    return Target(name, Side(slow, which, shapes), Side(fast, which, shapes), at_least=at_least)
+
+
+def _field():
+    chunk = ("transformers-chunk",)
+    yield _faster("torch than transformers, forward", chunk, TORCH, "forward", SHORT, 2)
+    yield _faster("torch than transformers, gradient", chunk, TORCH, "gradient", SHORT, 3)
+    yield _faster("the same at T = 16,384", chunk, TORCH, "gradient", LONG, 20)
+    scan = ("jax-jit-recurrent",)
+    yield _faster("JAX than its token scan, gradient", scan, JAX, "gradient", SHORT, 8)
+    for shape in SHAPES:
+        name = f"JAX auto to its better form, forward {'×'.join(map(str, shape))}"
+        over = Side(("jax-jit-auto",), "forward", (shape,))
+        yield Target(name, over, Side((*scan, *JAX), "forward", (shape,)), at_most=1.2)
+    over = Side(("jax-jit-*",), "gradient", SHAPES)
+    compiling = "seconds to compile"
+    yield Target("JAX, seconds to compile", over, at_most=2, quantity=compiling)
+    for how, form in (("XLA", XLA), ("graph", GRAPH)):
+        loop = (f"tf-{how.lower()}-recurrent",)
+        name = f"TensorFlow {how} than its token loop, gradient"
+        yield _faster(name, loop, form, "gradient", SHORT, 5)
+        hub = (f"keras-hub-tf-{how.lower()}",)
+        yield _faster(f"TensorFlow {how} than keras-hub", hub, form, "gradient", SHORT, 2)
+
+
+def _growth():
+    for name, form in EACH.items():
+        for which in ("forward", "gradient"):
+            side = Side(form, which, FLAT)
+            yield Target(
+                f"{name}, time per token from T = 1,024 to 65,536, {which}",
+                side,
+                side,
+                at_most=1.15,
+                quantity="seconds per token",
+            )
+        over = Side(form, "gradient", LONG)
+        yield Target(
+            f"{name}, peak to bytes in and out, gradient at T = 16,384",
+            over,
+            at_most=3,
+            quantity="peak bytes per byte",
+        )
+        over = Side(form, "gradient", ((1, 131072, 8, 64),))
+        name = f"{name}, peak bytes of the gradient at T = 131,072"
+        yield Target(name, over, at_most=6 * 2**30, quantity="peak bytes")
+
+
+def _rules():
+    for name, form in EACH.items():
+        for which in ("forward", "gradient"):
+            per_key = Side(form, which, SHORT, per_key=True)
+            per_head = Side(form, which, SHORT)
+            linear = Side(form, which, SHORT, rule="linear")
+            yield Target(f"{name}, per key to per head, {which}", per_key, per_head, at_most=2.5)
+            yield Target(f"{name}, linear than gated_delta, {which}", per_head, linear, at_least=2)
+
+
+def _limits():
+    copied = Side(("numpy-copy",), "step", STEP, rule="copy")
+    steps = ("torch-eager-auto", "torch-compile-auto", "jax-jit-auto", "tf-graph-auto")
+    for name in steps:
+        over = Side((name,), "step", STEP)
+        yield Target(f"{name}, a step to a copy of its state", over, copied, at_most=3)
+    product = Side(MATMUL, "forward", SQUARE, rule="matmul")
+    for name, form in EACH.items():
+        for which in ("forward", "gradient"):
+            yield Target(
+                f"{name}, share of the matmul rate at D = 128, {which}",
+                product,
+                Side(form, which, WIDE),
+                at_least=0.25,
+                quantity="seconds per operation",
+            )
+    for name, form in EACH.items():
+        softmax = Side(("torch-softmax",), "forward", LONG, rule="softmax")
+        linear = Side(form, "forward", LONG)
+        yield Target(f"{name} than softmax attention, T = 16,384", softmax, linear, at_least=4)
+
+
+TARGETS = (*_field(), *_growth(), *_rules(), *_limits())
+
+
+def _reduced():
+    """Far from what is reached, so that noise does not break them and a regression does."""
+    for how, at_least in (("numpy", 1.3), ("torch-eager", 3), ("jax-jit", 1.3)):
+        form = (f"{how}-parallel",)
+        short, longer = (((1, tokens, 4, 32),) for tokens in (2048, 8192))
+        yield _faster(
+            f"{how}, parallel than recurrent, gradient",
+            (f"{how}-recurrent",),
+            form,
+            "gradient",
+            short,
+            at_least,
+        )
+        for which in ("forward", "gradient"):
+            per_head = Side(form, which, short)
+            per_key = Side(form, which, short, per_key=True)
+            yield Target(f"{how}, per key to per head, {which}", per_key, per_head, at_most=5)
+            yield Target(
+                f"{how}, time per token from T = 2,048 to 8,192, {which}",
+                Side(form, which, longer),
+                Side(form, which, short),
+                at_most=1.6,
+                quantity="seconds per token",
+            )
+
+
+REDUCED = tuple(_reduced())
