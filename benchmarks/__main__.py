@@ -88,7 +88,9 @@ def parse(arguments):
     parser.add_argument("--repeats", type=int, help="rounds of each contender: 7, reduced 5")
     parser.add_argument("--threads", type=int, help="as many as cores; reduced, one")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), metavar="FOLDER")
-    parser.add_argument("--reduced", action="store_true", help="a few ratios that a regression breaks")
+    parser.add_argument(
+        "--reduced", action="store_true", help="a few ratios that a regression breaks"
+    )
     parser.add_argument(
         "--python",
         action="append",

@@ -12,7 +12,7 @@ all contenders took turns.
 nox -s bench    # all of it, for hours
 nox -s bench -- --suite field --shape 1,2048,8,64    # one part of it
 nox -s bench -- --contender "torch-*" --repeats 5    # some contenders
-nox -s bench -- --reduced    # what CI checks: ratios, in two minutes
+nox -s bench -- --reduced    # a few ratios
 nox -s bench -- --out benchmarks    # writes this page
 ```
 

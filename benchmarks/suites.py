@@ -123,7 +123,7 @@ SUITES = {
     ),
 }
 
-# What CI runs, in less than two minutes; all of it takes turns.
+# What a regression breaks, in a few minutes; all of it takes turns.
 REDUCED = (
     Group(
         (("gated_delta", False), ("gated_delta", True)),
