@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from linattn_spec.fixtures import fixtures_directory
+from linattn_spec.folder import INDEX, hashes
 from linattn_spec.generate import released
 from linattn_spec.generate.catalogue import WITHDRAWN, cases
 from linattn_spec.generate.check import problems
-from linattn_spec.generate.write import BY_HAND, INDEX, Files, files
+from linattn_spec.generate.write import BY_HAND, Files, files
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def not_ours(directory: Path) -> list[str]:
     """The files of a folder that its index does not list, and that would be deleted unseen."""
     index = directory / INDEX
-    listed = index.read_text(encoding="utf-8").split()[1::2] if index.is_file() else []
+    listed = hashes(index.read_bytes()) if index.is_file() else {}
     present = (path.relative_to(directory).as_posix() for path in files_in(directory))
     return sorted(set(present) - {INDEX, *BY_HAND, *listed})
 

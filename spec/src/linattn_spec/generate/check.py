@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from linattn_spec.fixtures import Array
+from linattn_spec.folder import INDEX
 from linattn_spec.generate import inline
-from linattn_spec.generate.write import BY_HAND, INDEX, Files, index
+from linattn_spec.generate.write import BY_HAND, Files, index
 from linattn_spec.safetensors_format import FixtureError, decode
 
 # exp and dot products differ in the last bits from platform to platform. What was computed with

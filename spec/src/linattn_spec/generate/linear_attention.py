@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from linattn_spec.fixtures import Arrays
 from linattn_spec.generate.scenario import ALL, FULL, HALF, Recipe, Scenario
 from linattn_spec.generate.usual import (
     GROUPED_BY_8,
@@ -193,9 +194,8 @@ def steps() -> Iterator[Scenario]:
         ("gated_delta", False, False),
     ):
         id = f"linear-attention-step-{kebab(rule)}"
-        arrays = inputs(id, rule, replace(USUAL, T=1), per_key=per_key, beta=(0.0, 2.0))
-        arrays = {name: x if name == "initial_state" else x[:, 0] for name, x in arrays.items()}
-        arrays["state"] = arrays.pop("initial_state")
+        sizes = replace(USUAL, T=1)
+        arrays = _token(inputs(id, rule, sizes, per_key=per_key, beta=(0.0, 2.0)))
         if shared:
             arrays["beta"] = arrays["beta"][:, :1]
         yield Scenario(
@@ -213,9 +213,6 @@ def steps() -> Iterator[Scenario]:
 def grouped_step() -> Iterator[Scenario]:
     id = "linear-attention-step-gated-delta-grouped"
     sizes = replace(USUAL, T=1, Hq=8, Hk=2, Hv=4, Dk=3)
-    arrays = inputs(id, "gated_delta", sizes)
-    arrays = {name: x if name == "initial_state" else x[:, 0] for name, x in arrays.items()}
-    arrays["state"] = arrays.pop("initial_state")
     yield Scenario(
         id=id,
         summary="8 query, 2 key and 4 value heads; neighbours share.",
@@ -223,8 +220,15 @@ def grouped_step() -> Iterator[Scenario]:
         clause="equation (6)",
         operator="linear_attention_step",
         arguments={"update_rule": "gated_delta"},
-        inputs=arrays,
+        inputs=_token(inputs(id, "gated_delta", sizes)),
     )
+
+
+def _token(arrays: Arrays) -> Arrays:
+    """The inputs of a call at T = 1 as those of a step."""
+    token = {name: x if name == "initial_state" else x[:, 0] for name, x in arrays.items()}
+    token["state"] = token.pop("initial_state")
+    return token
 
 
 def scenarios() -> Iterator[Scenario]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from linattn_spec.fixtures import Arrays, Case
+from linattn_spec.folder import INDEX
 from linattn_spec.generate import inline
 from linattn_spec.generate.flags import FLAGS
 from linattn_spec.generate.schema import SCHEMA
@@ -15,7 +16,6 @@ from linattn_spec.generated import sha256
 from linattn_spec.safetensors_format import encode
 
 Files = dict[str, bytes]
-INDEX = "index.sha256"
 BY_HAND = ("README.md", "CHANGELOG.md")
 
 
