@@ -26,6 +26,9 @@ PEERS = {
     "fla": ("einops", "fla-core", "packaging", "torch", "triton"),
 }
 
+# Tests that read the machine's own figures, and take minutes.
+MEASURING = ("benchmarks/tests/test_memory.py", "benchmarks/tests/test_many_steps.py")
+
 # Small arrays: two processes of one thread each use two cores better than one process of two.
 PYTEST = ("pytest", "--numprocesses=2")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -154,15 +157,16 @@ def build(session):
 
 @nox.session
 def repo(session):
-    """Tests of what no single package can test: mirror, imports, versions, READMEs, parity."""
+    """Tests of what no single package can test: mirror, READMEs, parity; and a few speed ratios."""
     tools = ("hypothesis", "matplotlib", "nox", "pytest", "pytest-xdist", "rich")
     install(session, EVERYTHING, *tools)
     files = sorted(str(path) for path in Path("tests").glob("test_*.py"))
     files.append("tests/second_opinions")
-    # What reads the machine's own figures is left to the session bench.
     benchmarks = {str(path) for path in Path("benchmarks/tests").glob("test_*.py")}
-    files += sorted(benchmarks - {"benchmarks/tests/test_memory.py"})
+    files += sorted(benchmarks - set(MEASURING))
     session.run(*PYTEST, *files, *session.posargs, env=ENVIRONMENT)
+    if not session.posargs:
+        session.run("python", "-m", "benchmarks", "--reduced")
 
 
 @nox.session
@@ -221,7 +225,7 @@ def bench(session):
         peers = ("keras", "keras-hub", "onnx", "onnxruntime", "transformers")
         tools = ("matplotlib", "pytest", "rich")
         install(session, [*folders, PACKAGES["tf"]], *tools, *peers)
-    session.run("pytest", "benchmarks/tests/test_memory.py")
+    session.run("pytest", *MEASURING)
     session.run("python", "-m", "benchmarks", *session.posargs)
 
 

@@ -22,18 +22,53 @@ BACKENDS = ("torch", "jax", "tf", "keras")
 # What one framework needs and another does not, and why. Everything else is common to all of them.
 DIALECT = {
     "torch": {
+        # On a CPU, segments one after the other; the pass keeps what the gradient starts from.
+        "_chunk.py": {"SEGMENT", "_Passed", "_Step", "_pass_states", "_segments"},
+        # Autograd of the whole form would keep everything, and take longer.
+        "_chunk_vjp.py": {
+            "the file",
+            "_Parallel",
+            "_back_to_leaves",
+            "_chunk_vjp",
+            "_detach",
+            "_differentiate",
+            "_is_transformed",
+            "_needs_gradient",
+            "_parallel_vjp",
+            "_pass_back",
+            "parallel_with_vjp",
+        },
+        # Decays between blocks are products; one matrix serves several kinds of rows.
+        "_decay.py": {"BLOCK", "_causal", "_segment_sums"},
         # An export leaves sizes open that Python would otherwise branch on.
         "_describe.py": {"static_size"},
         # Autocast would run the products in half precision.
         "_precision.py": {"the file", "full_precision"},
+        # The inverse itself is kept for the gradient.
+        "_inverse.py": {"BLOCK", "_diagonal_blocks", "invert_unit_lower"},
         # An exported program has a loop node in the place of the loop.
         "_scan.py": {"_loop_node"},
         # Each framework's own word for an array.
         "_tokens.py": {"Tensor"},
     },
     "jax": {
-        # Jitted, so that an eager call compiles once and not operation by operation.
-        "_attend.py": {"_form"},
+        # Jitted, so that an eager call compiles once and not operation by operation; and in the
+        # mode "auto" a CPU runs what is faster, which depends on whether there are derivatives.
+        "_attend.py": {
+            "CPU_CHUNK",
+            "SMALL_STATE",
+            "_faster_form",
+            "_faster_form_jvp",
+            "_form",
+            "_form_of_platform",
+            "_is_small",
+            "_is_sum",
+            "_length",
+        },
+        # Heads come before tokens chunk by chunk, which saves copies of the whole sequence.
+        "_chunk.py": {"_Delta", "_by_head", "_written"},
+        # XLA on a CPU is slow at sums over few rows and at long cumulative sums.
+        "_decay.py": {"BLOCK", "_factors", "_segment_sums", "_where", "repeat"},
         # So does an export with symbolic sizes.
         "_describe.py": {"static_size"},
         # The inverse has a derivative of its own, for every mode of differentiation.
@@ -43,18 +78,22 @@ DIALECT = {
             "_inverse",
             "_inverse_by_rows",
             "_inverse_jvp",
+            "_solve_jvp",
+            "solve_unit_lower",
         },
+        "_scan.py": {"BLOCK", "_padded", "running_sums"},
         # A GPU multiplies float32 in TF32 and a TPU in bfloat16, unless a product says otherwise.
         "_precision.py": {"the file", "einsum", "matmul"},
         "_tokens.py": {"Array"},
     },
     "tf": {
         # The serial pass has a gradient of its own, and T may be a tensor.
-        "_chunk.py": {"_Pass", "_pass_states", "_reverse", "_swap"},
+        "_chunk.py": {"_Pass", "_pass_states", "_reverse", "_swap", "_written"},
+        "_decay.py": {"_causal"},
         # Variables and arrays are tensors to TensorFlow's users; sizes may be known only when run.
         "_describe.py": {"_as_tensor", "_is_nested", "as_tensors", "check_known", "sizes"},
         # The inverse has a gradient of its own, exact to second order.
-        "_inverse.py": {"_inverse", "_inverse_by_halves"},
+        "_inverse.py": {"_inverse", "_inverse_by_halves", "solve_unit_lower"},
         # A loop without steps has no results to stack, so an open T gets one token of padding.
         "_recurrent.py": {"_swap", "_time_first"},
         # A loop reads its steps from arrays of tensors.
@@ -64,7 +103,8 @@ DIALECT = {
     },
     "keras": {
         # A loop of keras.ops takes one tensor, so what a step needs is packed into one.
-        "_chunk.py": {"_swap", "_transition"},
+        "_chunk.py": {"_swap", "_transition", "_written"},
+        "_decay.py": {"_causal"},
         # Any backend's tensors, and what each of them leaves open.
         "_describe.py": {
             "Tensor",
@@ -77,7 +117,7 @@ DIALECT = {
             "static_size",
         },
         # There is no custom gradient.
-        "_inverse.py": {"_inverse"},
+        "_inverse.py": {"_inverse", "solve_unit_lower"},
         # A loop's results are like its state: the states, which are read afterwards.
         "_recurrent.py": {"_swap", "_write"},
         # Sums of chunk states that keep the dtype on every backend.

@@ -11,12 +11,21 @@ RULES = ("linear", "gated", "delta", "gated_delta")
 MODES = ("parallel", "recurrent")
 
 
-def draw(rule="gated_delta", *, batch=B, tokens=T, per_key=False, state=True, seed=0):
+def draw(
+    rule="gated_delta",
+    *,
+    batch=B,
+    tokens=T,
+    query_heads=QUERY_HEADS,
+    per_key=False,
+    state=True,
+    seed=0,
+):
     """The tensors of one call, float64."""
     rng = np.random.default_rng(seed)
     key = rng.normal(size=(batch, tokens, HEADS, DK))
     inputs = {
-        "query": rng.normal(size=(batch, tokens, QUERY_HEADS, DK)),
+        "query": rng.normal(size=(batch, tokens, query_heads, DK)),
         "key": key / np.linalg.norm(key, axis=-1, keepdims=True),
         "value": rng.normal(size=(batch, tokens, HEADS, DV)),
     }

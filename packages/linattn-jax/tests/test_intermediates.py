@@ -106,3 +106,20 @@ def test_the_gradient_needs_at_most_a_quarter_of_the_memory_of_the_token_loop():
         return program.memory_analysis().temp_size_in_bytes
 
     assert 4 * temporary("parallel") <= temporary("recurrent")
+
+
+@pytest.mark.parametrize("tokens", [4096, 16384])
+def test_the_gradient_needs_no_more_memory_than_what_goes_in_and_comes_out(tokens):
+    shapes = {
+        name: jax.ShapeDtypeStruct((1, tokens, 8, 64), jnp.float32)
+        for name in ("query", "key", "value")
+    } | {name: jax.ShapeDtypeStruct((1, tokens, 8), jnp.float32) for name in ("log_decay", "beta")}
+
+    def pulled_back(inputs, cotangents):
+        results, pull_back = jax.vjp(call("gated_delta"), inputs)
+        return results, pull_back(cotangents)
+
+    program = jax.jit(pulled_back).lower(shapes, jax.eval_shape(call("gated_delta"), shapes))
+    memory = program.compile().memory_analysis()
+    through = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    assert memory.temp_size_in_bytes <= 2 * through

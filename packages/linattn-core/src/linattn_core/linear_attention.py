@@ -51,9 +51,9 @@ def linear_attention(
         scale: a number; None for Dk ** -0.5.
         execution_mode: "recurrent", token by token; "parallel", chunk by chunk ("linear"
             without segment_ids: all chunks at once); "auto", recurrent if T is known to be 1,
-            else parallel. All give the same results up to rounding.
-        chunk_size: an integer >= 1, rounded down to a power of two and to at most 256. It
-            does not change the results beyond rounding.
+            else parallel or what is faster. All give the same results up to rounding.
+        chunk_size: an integer >= 1, rounded down to a power of two and to at most 256, or to
+            less where that is faster. It does not change the results beyond rounding.
 
     Returns:
         output `[B, T, max(Hq, Hv), Dv]`, the dtype of value, and final_state

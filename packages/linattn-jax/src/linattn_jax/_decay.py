@@ -10,6 +10,9 @@ import jax.numpy as jnp
 from linattn_jax._precision import matmul
 from linattn_jax._tokens import Array
 
+# Blocks of this size sum the log decays of their segments one by one.
+BLOCK = 8
+
 
 class Decays(NamedTuple):
     """What the tokens of a chunk of C decay by; K is 1 (per head) or Dk (per key)."""
@@ -25,16 +28,16 @@ def decayed_products(
     """P_irj = sum_d rows_ird key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
 
     Args:
-        rows: `[..., C, R, Dk]`.
+        rows: `[..., R, C, Dk]`.
         key: `[..., C, Dk]`.
         log_decay: `[..., C, 1]`, `[..., C, Dk]`, or None for no decay.
 
     Returns:
-        P `[..., C, R, C]`, and the decays, None for no decay.
+        P `[..., R, C, C]`, and the decays, None for no decay.
     """
     if log_decay is None:
         products = _products(rows, key)
-        return jnp.where(_causal(key.shape[-2], key.ndim)[..., None, :], products, 0), None
+        return _where(jnp.tri(key.shape[-2], dtype=bool), products, 0), None
     if log_decay.shape[-1] == 1:
         return _per_head(rows, key, log_decay)
     return _per_key(rows, key, log_decay)
@@ -52,20 +55,61 @@ def decay_state(state: Array, log_decay: Array) -> Array:
     return kept[..., None] * state + lost[..., None] * state
 
 
+def repeat(x: Array, group: int, axis: int) -> Array:
+    """`x` for each of R rows, along a new axis.
+
+    Stacked and not broadcast, whose transpose, a sum over few rows, is slow on a CPU in XLA.
+    """
+    return jnp.stack([x] * group, axis=axis)
+
+
 def _per_head(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
-    """One decay for the whole key: the plain products times exp of the segment sums."""
-    *lead, length, _ = log_decay.shape
-    # Column j sums what comes after token j - 1, column 0 everything: [..., C, C + 1].
-    after = jnp.tril(jnp.broadcast_to(log_decay, (*lead, length, length + 1)))
-    sums = jnp.cumsum(after, axis=-2)
+    """One decay for the whole key: the plain products times one factor for each two tokens."""
+    factors, decays = _factors(log_decay[..., 0])
+    return _products(rows, key) * repeat(factors, rows.shape[-3], -3), decays
+
+
+def _factors(log_decay: Array) -> tuple[Array, Decays]:
+    """exp(sum_{j<t<=i} log_decay_t) for j <= i, else 0, `[..., C, C]`, and the decays.
+
+    The sums of all segments are C^3 additions, so only those inside of blocks are made, and those
+    of whole blocks. Between blocks the factor is a product: over the rest of j's block, over the
+    blocks between, and over i's block up to i.
+    """
+    *lead, length = log_decay.shape
+    size = min(BLOCK, length)
+    blocks = length // size
+    inside = _segment_sums(log_decay.reshape(*lead, blocks, size))
+    between = _segment_sums(inside[..., -1, 0])
+
     # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
-    factors = jnp.exp(jnp.where(_causal(length, sums.ndim), sums[..., 1:], -jnp.inf))
+    own = jnp.exp(_where(jnp.tri(size, dtype=bool), inside[..., 1:], -jnp.inf))
+    own = own.reshape(*lead, length, 1, size)
+    own = jnp.broadcast_to(own, (*lead, length, blocks, size)).reshape(*lead, length, length)
+    # Row I, column J: the blocks from J up to the one before I.
+    before = jnp.concatenate([jnp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
+    before = jnp.exp(_where(jnp.tri(blocks, blocks + 1, dtype=bool), before, -jnp.inf))
+    up_to = jnp.exp(inside[..., 0])[..., None] * before[..., None, :]
+    up_to = up_to.reshape(*lead, length, blocks + 1)
+    rest = jnp.exp(inside[..., -1, 1:])
+    block = jnp.arange(length)[None] // size
+    ends = _where(jnp.arange(blocks)[:, None] == block, rest.reshape(*lead, 1, length), 0)
+    factors = _where(block.mT == block, own, matmul(up_to[..., 1:], ends))
+
+    after = jnp.exp(between[..., -1, 1:])
     decays = Decays(
-        from_start=jnp.exp(sums[..., :1]),
-        to_end=jnp.exp(sums[..., -1, 1:, None]),
-        whole=jnp.exp(sums[..., -1, :1]),
+        from_start=up_to[..., :1],
+        to_end=(rest * after[..., None]).reshape(*lead, length, 1),
+        whole=jnp.exp(between[..., -1, :1]),
     )
-    return _products(rows, key) * factors[..., None, :], decays
+    return factors, decays
+
+
+def _segment_sums(log_decay: Array) -> Array:
+    """`[..., n, n + 1]` of `[..., n]`: in row i, column j the sum of those from j to i."""
+    length = log_decay.shape[-1]
+    t, i, j = jnp.ogrid[:length, :length, : length + 1]
+    return jnp.sum(_where((j <= t) & (t <= i), log_decay[..., None, None], 0), axis=-3)
 
 
 def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
@@ -74,9 +118,10 @@ def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
     For a pair (earlier, later) the products of later rows with earlier keys decay from the key
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
-    *lead, length, group, width = rows.shape
+    *lead, group, length, width = rows.shape
+    rows = jnp.moveaxis(rows, -3, -2)  # a pair's rows next to each other
     prefix, suffix, total = log_decay, jnp.zeros_like(log_decay), log_decay
-    products = jnp.sum(rows * key[..., None, :], axis=-1, keepdims=True)
+    products = jnp.sum(rows * repeat(key, group, -2), axis=-1, keepdims=True)
     size = 1
     while size < length:
         pairs = (*lead, length // (2 * size), 2)
@@ -85,10 +130,12 @@ def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
         earlier_prefix, later_prefix = _halves(prefix.reshape(*pairs, size, width))
         earlier_suffix, later_suffix = _halves(suffix.reshape(*pairs, size, width))
         earlier_total, later_total = _halves(total.reshape(*pairs, 1, width))
-        across = _products(
-            later_rows * jnp.exp(later_prefix)[..., None, :],
-            earlier_key * jnp.exp(earlier_suffix),
+        later_rows = later_rows * repeat(jnp.exp(later_prefix), group, -2)
+        across = matmul(
+            later_rows.reshape(*pairs[:-1], size * group, width),
+            (earlier_key * jnp.exp(earlier_suffix)).mT,
         )
+        across = across.reshape(*pairs[:-1], size, group, size)
         blocks = products.reshape(*pairs, size, group, size)
         earlier, later = blocks[..., 0, :, :, :], blocks[..., 1, :, :, :]
         products = jnp.concatenate(
@@ -107,7 +154,7 @@ def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
         to_end=jnp.exp(suffix.reshape(*lead, length, width)),
         whole=jnp.exp(total.reshape(*lead, width)),
     )
-    return products.reshape(*lead, length, group, length), decays
+    return jnp.moveaxis(products.reshape(*lead, length, group, length), -2, -3), decays
 
 
 def _halves(pairs: Array) -> tuple[Array, Array]:
@@ -115,12 +162,12 @@ def _halves(pairs: Array) -> tuple[Array, Array]:
 
 
 def _products(rows: Array, key: Array) -> Array:
-    """`[..., C, R, D]` by `[..., c, D]`: `[..., C, R, c]`, the R rows of a token in one matmul."""
-    *lead, length, group, width = rows.shape
-    products = matmul(rows.reshape(*lead, length * group, width), key.mT)
-    return products.reshape(*lead, length, group, key.shape[-2])
+    """`[..., R, C, D]` by `[..., c, D]`: `[..., R, C, c]`, in one matmul."""
+    *lead, group, length, width = rows.shape
+    products = matmul(rows.reshape(*lead, group * length, width), key.mT)
+    return products.reshape(*lead, group, length, key.shape[-2])
 
 
-def _causal(length: int, ndim: int) -> Array:
-    """Whether token j <= i, `[C, C]` after as many axes of 1 as make `ndim`."""
-    return jnp.expand_dims(jnp.tri(length, dtype=bool), range(ndim - 2))
+def _where(condition: Array, x: Array, otherwise: Array | float) -> Array:
+    """`jnp.where` of a condition on the last axes."""
+    return jnp.where(jnp.expand_dims(condition, range(x.ndim - condition.ndim)), x, otherwise)

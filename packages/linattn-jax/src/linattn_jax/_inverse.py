@@ -11,13 +11,23 @@ from linattn_jax._tokens import Array
 BLOCK = 16
 
 
+@jax.custom_jvp
 def solve_unit_lower(strict: Array, right: Array) -> Array:
-    """(I + strict)^-1 right, for a strictly lower-triangular `[..., C, C]` and `[..., C, D]`.
+    """(I + strict)^-1 right, for `[..., C, C]`, read below the diagonal only, and `[..., C, D]`.
 
     Blocked forward substitution: as accurate as a triangular solve also for nearly parallel
     keys, where the doubling product (I - L)(I + L^2)(I + L^4)... loses every digit.
     """
     return matmul(_inverse(strict), right)
+
+
+@solve_unit_lower.defjvp
+def _solve_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # No derivative of the inverse, which would be two products of three [C, C] matrices.
+    (strict, right), (d_strict, d_right) = primals, tangents
+    inverse = _inverse(strict)
+    solved = matmul(inverse, right)
+    return solved, matmul(inverse, d_right - matmul(jnp.tril(d_strict, -1), solved))
 
 
 @jax.custom_jvp
@@ -45,7 +55,7 @@ def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
     # Differentiating the substitution itself would give the same numbers, step by step.
     (strict,), (tangent,) = primals, tangents
     inverse = _inverse(strict)
-    return inverse, -matmul(matmul(inverse, tangent), inverse)
+    return inverse, -matmul(matmul(inverse, jnp.tril(tangent, -1)), inverse)
 
 
 def _inverse_by_rows(strict: Array) -> Array:

@@ -21,11 +21,18 @@ def _pass_token(state: Array, token: Tokens) -> tuple[Array, Array]:
 
 
 def step(token: Tokens, state: Array) -> tuple[Array, Array]:
-    """One token, the arrays of `token` without their time axis: the output and the new state."""
-    if token.log_decay is not None:
-        state = decay_state(state, token.log_decay)
-    write = token.value
-    if token.beta is not None:
-        write = token.beta * (write - matmul(token.key[..., None, :], state)[..., 0, :])
-    state = state + token.key[..., :, None] * write[..., None, :]
-    return matmul(token.query, state), state
+    """One token, the arrays of `token` without their time axis: the output and the new state.
+
+    The state is what is large. It is read for the query and the key in one product, before the
+    token, and then read once more and written; the query reads the token's write by itself.
+    """
+    query, key, value, log_decay, beta = token
+    rows = query if beta is None else jnp.concatenate([query, key[..., None, :]], axis=-2)
+    decayed = rows if log_decay is None else rows * jnp.exp(log_decay)[..., None, :]
+    read = matmul(decayed, state)
+    group = query.shape[-2]
+    write = value if beta is None else beta * (value - read[..., group, :])
+    kept = state if log_decay is None else decay_state(state, log_decay)
+    state = kept + key[..., :, None] * write[..., None, :]
+    weights = jnp.sum(query * key[..., None, :], axis=-1, keepdims=True)
+    return read[..., :group, :] + weights * write[..., None, :], state

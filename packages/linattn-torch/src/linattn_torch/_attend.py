@@ -1,7 +1,7 @@
 """The choice between the two forms."""
 
 from linattn_core.chunks import chunk_length, is_recurrent
-from linattn_torch._chunk import parallel
+from linattn_torch._chunk_vjp import parallel_with_vjp
 from linattn_torch._describe import static_size
 from linattn_torch._precision import full_precision
 from linattn_torch._recurrent import recurrent
@@ -15,4 +15,4 @@ def attend(
     with full_precision(state):
         if is_recurrent(execution_mode, static_size(tokens.key.shape[1])):
             return recurrent(tokens, state)
-        return parallel(tokens, state, chunk_length(chunk_size))
+        return parallel_with_vjp(tokens, state, chunk_length(chunk_size))

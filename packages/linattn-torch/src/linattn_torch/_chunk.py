@@ -1,10 +1,12 @@
 """The chunk-parallel form: one core for the four rules, with and without decay and delta.
 
-All chunks are prepared at once, without their states; one serial pass hands the state from chunk
-to chunk ("linear" only sums); then all chunks are read at once. Tokens are `[N, B, H, C, ...]`:
-N chunks of C.
+Chunks are prepared without their states, several at once; one serial pass hands the state from
+chunk to chunk ("linear" only sums); then they are read at once. On a CPU that is done for one
+segment of the sequence after the other, so that what is computed with stays in its caches.
+Chunks are `[N, M, C, ...]`: N chunks of C tokens, M = B * H states.
 """
 
+from collections.abc import Iterator
 from operator import index
 from typing import NamedTuple
 
@@ -12,84 +14,134 @@ import torch
 
 from linattn_core.chunks import chunk_count
 from linattn_torch._decay import decayed_products
-from linattn_torch._inverse import solve_unit_lower
+from linattn_torch._inverse import invert_unit_lower
 from linattn_torch._scan import scan
 from linattn_torch._tokens import Tensor, Tokens
+
+# The tensors of a segment have about as many elements: a MiB in float32.
+SEGMENT = 2**18
 
 
 def parallel(tokens: Tokens, state: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """The output `[B, T, H, R, Dv]` and the state after the last token, in chunks of `length`."""
-    count = tokens.key.shape[1]
-    chunk = _prepare(tokens.map(lambda x: _split(x, length)))
-    if tokens.beta is None and tokens.log_decay is None:
-        # "linear": nothing is undone, so the states are sums; no loop.
-        sums = torch.cumsum(torch.cat([state[None], chunk.to_end.mT @ chunk.value]), dim=0)
-        states, final_state = sums[:-1], sums[-1]
-    else:
-        final_state, states = scan(_pass_state, state, chunk)
-    return _join(_read(chunk, states, _written(chunk, states)), count), final_state
+    outputs = []
+    for segment in _segments(tokens, length):
+        chunk = _prepare(segment.map(lambda x: _split(x, length)))
+        passed, state = _pass_states(chunk, state)
+        outputs.append(_read(chunk, passed))
+    return _join(outputs, tokens.key), state
 
 
 class _Chunk(NamedTuple):
-    """A chunk of C tokens, R query heads per state head, before its state is known."""
+    """Chunks of C tokens, R query heads per state head, before their states are known."""
 
-    started: Tensor  # [..., C, R, Dk]: the queries, decayed from the chunk's start
-    reads: Tensor  # [..., C, R, C]: what each query reads of what each token writes
-    to_end: Tensor  # [..., C, Dk]: the keys, decayed to the chunk's end
-    value: Tensor  # [..., C, Dv]
-    erased: Tensor | None  # [..., C, Dk]: value - erased @ state is written
-    whole: Tensor | None  # [..., K]: the decay over the chunk
+    started: Tensor  # [N, M, C * R, Dk]: the queries, decayed from the chunk's start
+    reads: Tensor  # [N, M, C * R, C]: what each query reads of what each token writes
+    to_end: Tensor  # [N, M, C, Dk]: the keys, decayed to the chunk's end
+    value: Tensor  # [N, M, C, Dv], times beta
+    erasing: Tensor | None  # [N, M, C, Dk]: the keys, decayed from the chunk's start, times beta
+    strict: Tensor | None  # [N, M, C, C]: L below the diagonal, anything above
+    whole: Tensor | None  # [N, M, K]: the decay over the chunk
 
 
 def _prepare(tokens: Tokens) -> _Chunk:
     query, key, value, log_decay, beta = tokens
-    group = query.shape[-2]
-
-    rows = query if beta is None else torch.cat([query, key[..., None, :]], dim=-2)
-    products, decays = decayed_products(rows, key, log_decay)
-    reads = products[..., :group, :]
+    rows = (query,) if beta is None else (query, key[..., None, :])
+    (reads, *own), decays = decayed_products(rows, key, log_decay)
     started = query if decays is None else query * decays.from_start[..., None, :]
     to_end = key if decays is None else key * decays.to_end
 
-    erased = None
+    erasing = strict = None
     if beta is not None:
-        # value - erased @ state is what the delta rule writes: (I + L)^-1 beta (V - (K G) S).
-        from_start = key if decays is None else key * decays.from_start
-        strict = torch.tril(beta * products[..., group, :], -1)
-        solved = solve_unit_lower(strict, beta * torch.cat([value, from_start], dim=-1))
-        value, erased = torch.split(solved, [value.shape[-1], key.shape[-1]], dim=-1)
-    return _Chunk(started, reads, to_end, value, erased, None if decays is None else decays.whole)
+        # (I + L)^-1 beta (V - (K G) S) is what the delta rule writes.
+        value = beta * value
+        erasing = key * (beta if decays is None else beta * decays.from_start)
+        strict = beta * own[0][..., 0, :]
+    whole = None if decays is None else decays.whole
+    return _Chunk(_rows(started), _rows(reads), to_end, value, erasing, strict, whole)
 
 
-def _written(chunk: _Chunk, state: Tensor) -> Tensor:
-    """What the tokens of a chunk that starts from `state` write at their keys `[..., C, Dv]`."""
-    return chunk.value if chunk.erased is None else chunk.value - chunk.erased @ state
+class _Passed(NamedTuple):
+    """What the serial pass makes of chunks."""
+
+    states: Tensor  # [N, M, Dk, Dv]: before each chunk
+    written: Tensor | None  # [N, M, C, Dv]: (I + L)^-1 (value - erasing @ state)
+    inverse: Tensor | None  # [N, M, C, C]: (I + L)^-1
 
 
-def _read(chunk: _Chunk, state: Tensor, written: Tensor) -> Tensor:
-    """The output `[..., C, R, Dv]` of a chunk that starts from `state`."""
-    output = _rows(chunk.started) @ state + _rows(chunk.reads) @ written
-    return output.reshape(*chunk.started.shape[:-1], state.shape[-1])
+class _Step(NamedTuple):
+    """What the serial pass needs of a chunk, `[M, ...]`."""
+
+    to_end: Tensor
+    value: Tensor
+    erasing: Tensor | None
+    inverse: Tensor | None
+    whole: Tensor | None
 
 
-def _pass_state(state: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
-    """The state after a chunk, and the one before it."""
+def _pass_states(chunk: _Chunk, state: Tensor) -> tuple[_Passed, Tensor]:
+    """What the serial pass makes of chunks, and the state after the last one."""
+    shape, state = state.shape, state.flatten(0, 1)
+    inverse = written = None
+    if chunk.strict is None and chunk.whole is None:
+        # "linear": nothing is undone, so the states are sums; no loop.
+        sums = torch.cumsum(torch.cat([state[None], chunk.to_end.mT @ chunk.value]), dim=0)
+        states, state = sums[:-1], sums[-1]
+    else:
+        inverse = None if chunk.strict is None else invert_unit_lower(chunk.strict)
+        steps = _Step(chunk.to_end, chunk.value, chunk.erasing, inverse, chunk.whole)
+        state, (states, *rest) = scan(_pass_state, state, steps)
+        written = rest[0] if rest else None
+    return _Passed(states, written, inverse), state.unflatten(0, shape[:2])
+
+
+def _pass_state(state: Tensor, chunk: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The state after a chunk; the one before it, and what is written if that is not the value."""
     kept = state if chunk.whole is None else chunk.whole[..., None] * state
-    return kept + chunk.to_end.mT @ _written(chunk, state), state
+    if chunk.inverse is None:
+        return torch.baddbmm(kept, chunk.to_end.mT, chunk.value), (state,)
+    written = chunk.inverse @ torch.baddbmm(chunk.value, chunk.erasing, state, alpha=-1)
+    return torch.baddbmm(kept, chunk.to_end.mT, written), (state, written)
+
+
+def _read(chunk: _Chunk, passed: _Passed) -> Tensor:
+    """The output `[N, M, C, R, Dv]`."""
+    written = chunk.value if passed.written is None else passed.written
+    first = (chunk.started @ passed.states).flatten(0, 1)
+    read = torch.baddbmm(first, chunk.reads.flatten(0, 1), written.flatten(0, 1))
+    *lead, length, width = written.shape
+    return read.reshape(*lead, length, -1, width)
+
+
+def _segments(tokens: Tokens, length: int) -> Iterator[Tokens]:
+    """The sequence in parts of whole chunks; whole where it is traced, or not on a CPU."""
+    if torch.compiler.is_compiling() or tokens.key.device.type != "cpu":
+        yield tokens
+        return
+    batch, _, heads, group, width = tokens.query.shape
+    largest = length * max(length * group, width * group, tokens.value.shape[-1])
+    chunks = max(1, SEGMENT // max(1, batch * heads * largest))
+    # Split and not sliced: the gradient of a slice has the size of the whole sequence.
+    parts = (x.split(chunks * length, dim=1) for x in tokens if x is not None)
+    for part in zip(*parts, strict=True):
+        present = iter(part)
+        yield Tokens(*(x if x is None else next(present) for x in tokens))
 
 
 def _split(x: Tensor, length: int) -> Tensor:
-    """`[B, T, H, ...]` as `[N, B, H, C, ...]`, padded with tokens that do nothing."""
+    """`[B, T, H, ...]` as `[N, B * H, C, ...]`, padded with tokens that do nothing."""
     _, count, *rest = x.shape
     chunks = _chunks(length, count)
-    padding = (0, 0) * len(rest) + (0, chunks * length - count)
-    x = torch.nn.functional.pad(x, padding)
+    padding = chunks * length - count
     if torch.compiler.is_exporting():
         # A reshape would ask whether chunks divide it, which an open size does not answer.
+        x = torch.nn.functional.pad(x, (0, 0) * len(rest) + (0, padding))
         x = x.unfold(1, length, length).movedim(-1, 2)
     else:
+        if padding:
+            x = torch.nn.functional.pad(x, (0, 0) * len(rest) + (0, padding))
         x = x.unflatten(1, (chunks, length))
-    return x.movedim((1, 0, 3), (0, 1, 2))
+    return x.movedim((1, 0, 3), (0, 1, 2)).flatten(1, 2).contiguous()
 
 
 def _chunks(length: int, count: int) -> int:
@@ -105,14 +157,15 @@ def _chunks(length: int, count: int) -> int:
     return chunk_count(length, count)
 
 
-def _join(x: Tensor, count: int) -> Tensor:
-    """`[N, B, H, C, ...]` as `[B, T, H, ...]`, without the padding."""
-    x = x.movedim((0, 1, 2), (1, 0, 3))
-    x = x.flatten(1, 2)
+def _join(parts: list[Tensor], key: Tensor) -> Tensor:
+    """`[N, B * H, C, ...]` of every segment as one `[B, T, H, ...]`, without the padding."""
+    batch, count, heads = key.shape[:3]
+    parts = [x.unflatten(1, (batch, heads)).movedim((0, 1, 2), (1, 0, 3)) for x in parts]
+    x = torch.cat(parts, dim=1).flatten(1, 2)
     if torch.compiler.is_exporting():
         # A slice would ask whether it is contiguous, which an open size does not answer.
         return x.index_select(1, torch.arange(count, device=x.device))
-    return x[:, :count].contiguous()
+    return x[:, :count]
 
 
 def _rows(x: Tensor) -> Tensor:

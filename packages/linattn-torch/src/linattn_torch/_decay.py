@@ -9,6 +9,9 @@ import torch
 
 from linattn_torch._tokens import Tensor
 
+# Inside blocks of this many tokens every pair has a sum of its own.
+BLOCK = 8
+
 
 class Decays(NamedTuple):
     """What the tokens of a chunk of C decay by; K is 1 (per head) or Dk (per key)."""
@@ -19,21 +22,21 @@ class Decays(NamedTuple):
 
 
 def decayed_products(
-    rows: Tensor, key: Tensor, log_decay: Tensor | None
-) -> tuple[Tensor, Decays | None]:
+    rows: tuple[Tensor, ...], key: Tensor, log_decay: Tensor | None
+) -> tuple[tuple[Tensor, ...], Decays | None]:
     """P_irj = sum_d rows_ird key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
 
     Args:
-        rows: `[..., C, R, Dk]`.
+        rows: each `[..., C, R, Dk]`.
         key: `[..., C, Dk]`.
         log_decay: `[..., C, 1]`, `[..., C, Dk]`, or None for no decay.
 
     Returns:
-        P `[..., C, R, C]`, and the decays, None for no decay.
+        P `[..., C, R, C]` of each rows, and the decays, None for no decay.
     """
     if log_decay is None:
-        causal = _causal(key.shape[-2], key.device)
-        return torch.where(causal[:, None], _products(rows, key), 0), None
+        causal = _causal(key.shape[-2], key.shape[-2], key.device)[:, None]
+        return tuple(torch.where(causal, _products(x, key), 0) for x in rows), None
     if log_decay.shape[-1] == 1:
         return _per_head(rows, key, log_decay)
     return _per_key(rows, key, log_decay)
@@ -48,55 +51,81 @@ def decay_state(state: Tensor, log_decay: Tensor) -> Tensor:
     weak = log_decay > -0.5
     kept = weak.to(state.dtype)
     lost = torch.where(weak, torch.expm1(torch.where(weak, log_decay, 0)), torch.exp(log_decay))
-    return kept[..., None] * state + lost[..., None] * state
+    return torch.addcmul(kept[..., None] * state, lost[..., None], state)
 
 
-def _per_head(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Decays]:
-    """One decay for the whole key: the plain products times exp of the segment sums."""
-    length = key.shape[-2]
-    # Column j sums what comes after token j - 1, column 0 everything: [..., C, C + 1].
-    index = torch.arange(length + 1, device=key.device)
-    sums = torch.cumsum(torch.where(index[:length, None] >= index, log_decay, 0), dim=-2)
-    # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
-    factors = torch.exp(torch.where(_causal(length, key.device), sums[..., 1:], -torch.inf))
+def _per_head(
+    rows: tuple[Tensor, ...], key: Tensor, log_decay: Tensor
+) -> tuple[tuple[Tensor, ...], Decays]:
+    """One decay for the whole key: the plain products, times what decays from each key to each row.
+
+    Inside a block of a few tokens that is exp of a sum. From one block to a later one it is a
+    product of three: to the end of the earlier one, over those between, from the later one's start.
+    """
+    *lead, length, _ = log_decay.shape
+    size = min(BLOCK, length)
+    count = length // size
+    sums = _segment_sums(log_decay.unflatten(-2, (count, size)))  # [..., L, l, l + 1]
+    inside = torch.exp(sums)
+    prefix, suffix = inside[..., :1], inside[..., -1, 1:]
+    # Row I, column J + 2: over the blocks after J and before I, 0 if I is not after J.
+    totals = torch.nn.functional.pad(sums[..., -1, :1], (0, 0, 1, 0))
+    reached = _causal(count + 1, count + 2, key.device, 1)
+    over = torch.where(reached, torch.exp(_segment_sums(totals)), 0)
+
+    from_blocks = prefix * over[..., :-1, None, 1:]  # [..., L, l, 1 + L]
+    factors = from_blocks[..., 1:, None] * suffix[..., None, None, :, :]  # [..., L, l, L, l]
+    same = torch.where(_causal(size, size, key.device), inside[..., 1:], 0)
+    factors.diagonal(dim1=-4, dim2=-2).copy_(same.movedim(-3, -1))
+    factors = factors.reshape(*lead, length, 1, length)
+
     decays = Decays(
-        from_start=torch.exp(sums[..., :1]),
-        to_end=torch.exp(sums[..., -1, 1:, None]),
-        whole=torch.exp(sums[..., -1, :1]),
+        from_start=from_blocks[..., 0].reshape(*lead, length, 1),
+        to_end=(suffix * over[..., -1, 2:, None]).reshape(*lead, length, 1),
+        whole=over[..., -1, 1:2],
     )
-    return _products(rows, key) * factors[..., None, :], decays
+    return tuple(_products(x, key) * factors for x in rows), decays
 
 
-def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Decays]:
+def _segment_sums(log_decay: Tensor) -> Tensor:
+    """`[..., C, 1]` as `[..., C, C + 1]`: sum_{j<=t<=i} at i and j, 0 where j > i."""
+    length = log_decay.shape[-2]
+    seen = _causal(length, length + 1, log_decay.device)
+    return torch.cumsum(torch.where(seen, log_decay, 0), dim=-2)
+
+
+def _per_key(
+    rows: tuple[Tensor, ...], key: Tensor, log_decay: Tensor
+) -> tuple[tuple[Tensor, ...], Decays]:
     """One decay for each key dimension, by halving: blocks of 1, 2, 4, ... tokens are paired.
 
     For a pair (earlier, later) the products of later rows with earlier keys decay from the key
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
-    *lead, length, group, width = rows.shape
+    *lead, length, width = key.shape
     prefix, suffix, total = log_decay, torch.zeros_like(log_decay), log_decay
-    products = torch.sum(rows * key[..., None, :], dim=-1, keepdim=True)
+    products = [torch.sum(x * key[..., None, :], dim=-1, keepdim=True) for x in rows]
     size = 1
     while size < length:
         pairs = (*lead, length // (2 * size), 2)
-        later_rows = rows.reshape(*pairs, size, group, width)[..., 1, :, :, :]
         earlier_key = key.reshape(*pairs, size, width)[..., 0, :, :]
         earlier_prefix, later_prefix = _halves(prefix.reshape(*pairs, size, width))
         earlier_suffix, later_suffix = _halves(suffix.reshape(*pairs, size, width))
         earlier_total, later_total = _halves(total.reshape(*pairs, 1, width))
-        across = _products(
-            later_rows * torch.exp(later_prefix)[..., None, :],
-            earlier_key * torch.exp(earlier_suffix),
-        )
-        blocks = products.reshape(*pairs, size, group, size)
-        earlier, later = blocks[..., 0, :, :, :], blocks[..., 1, :, :, :]
-        products = torch.cat(
-            [
-                torch.cat([earlier, torch.zeros_like(earlier)], dim=-1),
-                torch.cat([across, later], dim=-1),
-            ],
-            dim=-3,
-        )
+        from_start = torch.exp(later_prefix)[..., None, :]
+        ended = earlier_key * torch.exp(earlier_suffix)
+        for n, x in enumerate(rows):
+            later_rows = x.reshape(*pairs, size, -1, width)[..., 1, :, :, :]
+            across = _products(later_rows * from_start, ended)
+            blocks = products[n].reshape(*pairs, size, -1, size)
+            earlier, later = blocks[..., 0, :, :, :], blocks[..., 1, :, :, :]
+            products[n] = torch.cat(
+                [
+                    torch.cat([earlier, torch.zeros_like(earlier)], dim=-1),
+                    torch.cat([across, later], dim=-1),
+                ],
+                dim=-3,
+            )
         prefix = torch.cat([earlier_prefix, later_prefix + earlier_total], dim=-2)
         suffix = torch.cat([earlier_suffix + later_total, later_suffix], dim=-2)
         total = earlier_total + later_total
@@ -106,7 +135,7 @@ def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Deca
         to_end=torch.exp(suffix.reshape(*lead, length, width)),
         whole=torch.exp(total.reshape(*lead, width)),
     )
-    return products.reshape(*lead, length, group, length), decays
+    return tuple(x.reshape(*lead, length, -1, length) for x in products), decays
 
 
 def _halves(pairs: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,5 +149,6 @@ def _products(rows: Tensor, key: Tensor) -> Tensor:
     return products.reshape(*lead, length, group, key.shape[-2])
 
 
-def _causal(length: int, device: torch.device) -> Tensor:
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+def _causal(rows: int, columns: int, device: torch.device, diagonal: int = 0) -> Tensor:
+    """True `[rows, columns]` where column - row <= diagonal."""
+    return torch.ones(rows, columns, dtype=torch.bool, device=device).tril(diagonal)

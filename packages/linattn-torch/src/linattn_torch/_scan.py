@@ -7,11 +7,11 @@ import torch
 
 from linattn_torch._tokens import Tensor
 
-# body(state, one step of the sequences) -> (state, result)
-Body = Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+# body(state, one step of the sequences) -> (state, results)
+Body = Callable[[Tensor, Any], tuple[Tensor, tuple[Tensor, ...]]]
 
 
-def scan(body: Body, state: Tensor, sequences: Any) -> tuple[Tensor, Tensor]:
+def scan(body: Body, state: Tensor, sequences: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Runs `body` over the first axis of a named tuple's tensors; the last state, the results.
 
     The loop differentiates to any order, under every transform. An exported program needs the
@@ -20,24 +20,27 @@ def scan(body: Body, state: Tensor, sequences: Any) -> tuple[Tensor, Tensor]:
     """
     present = tuple(x for x in sequences if x is not None)
 
-    def step(state: Tensor, given: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def step(state: Tensor, given: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         parts = iter(given)
         return body(state, type(sequences)(*(x if x is None else next(parts) for x in sequences)))
 
     if torch.compiler.is_exporting():
         return _loop_node(step, state, present)
-    results = []
+    steps = []
     for given in zip(*present, strict=True):
-        state, result = step(state, given)
-        results.append(result)
-    return state, torch.stack(results)
+        state, results = step(state, given)
+        steps.append(results)
+    return state, tuple(torch.stack(x) for x in zip(*steps, strict=True))
 
 
-def _loop_node(step: Body, state: Tensor, present: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+def _loop_node(
+    step: Body, state: Tensor, present: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     from torch._higher_order_ops.scan import scan as loop_node
 
-    def copied(state: Tensor, given: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        state, result = step(state, given)
-        return state, result.clone()  # the node takes no result that is its argument
+    def copied(state: Tensor, given: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        state, results = step(state, given)
+        # The node takes no result that is its argument.
+        return state, tuple(x.clone() for x in results)
 
     return loop_node(copied, state, present)
