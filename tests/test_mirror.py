@@ -23,7 +23,7 @@ BACKENDS = ("torch", "jax", "tf", "keras")
 DIALECT = {
     "torch": {
         # On a CPU, segments one after the other; the pass keeps what the gradient starts from.
-        "_chunk.py": {"SEGMENT", "_Passed", "_Step", "_pass_states", "_segments"},
+        "_chunk.py": {"SEGMENT", "_Passed", "_Step", "_pass_states", "_rows", "_segments"},
         # Autograd of the whole form would keep everything, and take longer.
         "_chunk_vjp.py": {
             "the file",
@@ -66,7 +66,7 @@ DIALECT = {
             "_length",
         },
         # Heads come before tokens chunk by chunk, which saves copies of the whole sequence.
-        "_chunk.py": {"_Delta", "_by_head", "_written"},
+        "_chunk.py": {"_Delta", "_by_head", "_rows", "_written"},
         # XLA on a CPU is slow at sums over few rows and at long cumulative sums.
         "_decay.py": {"BLOCK", "_factors", "_segment_sums", "_where", "repeat"},
         # So does an export with symbolic sizes.
@@ -87,23 +87,46 @@ DIALECT = {
         "_tokens.py": {"Array"},
     },
     "tf": {
-        # The serial pass has a gradient of its own, and T may be a tensor.
-        "_chunk.py": {"_Pass", "_pass_states", "_reverse", "_swap", "_written"},
-        "_decay.py": {"_causal"},
+        # A loop runs over segments of chunks, and inside of one the chunks are unrolled.
+        "_chunk.py": {
+            "LONGEST_SEGMENT",
+            "TOGETHER",
+            "_Step",
+            "_each",
+            "_pass_chunks",
+            "_segment",
+            "_sum_chunks",
+        },
+        "_decay.py": {"BLOCK", "_causal", "_rows", "_segment_sums"},
+        # The gradient of a loop would keep what its steps compute; this one computes it again.
+        "_segments.py": {
+            "the file",
+            "Body",
+            "_backward",
+            "_forward",
+            "_join",
+            "_loop",
+            "_one_by_one",
+            "_pad",
+            "_segment",
+            "_slice",
+            "first",
+            "pass_segments",
+        },
         # Variables and arrays are tensors to TensorFlow's users; sizes may be known only when run.
         "_describe.py": {"_as_tensor", "_is_nested", "as_tensors", "check_known", "sizes"},
-        # The inverse has a gradient of its own, exact to second order.
-        "_inverse.py": {"_inverse", "_inverse_by_halves", "solve_unit_lower"},
+        # The inverse and the solution have gradients of their own, exact to second order.
+        "_inverse.py": {"_below", "invert_unit_lower", "solve_unit_lower"},
         # A loop without steps has no results to stack, so an open T gets one token of padding.
         "_recurrent.py": {"_swap", "_time_first"},
-        # A loop reads its steps from arrays of tensors.
-        "_scan.py": {"_each"},
+        # A loop reads its steps from arrays of tensors; tf.cumsum is slow.
+        "_scan.py": {"BLOCK", "_each", "_running_sums", "running_sums"},
         # A Python number becomes a tensor of the dtype at hand; sizes are checked when known.
         "_tokens.py": {"Tensor", "number", "sized"},
     },
     "keras": {
         # A loop of keras.ops takes one tensor, so what a step needs is packed into one.
-        "_chunk.py": {"_swap", "_transition", "_written"},
+        "_chunk.py": {"_rows", "_swap", "_transition", "_written"},
         "_decay.py": {"_causal"},
         # Any backend's tensors, and what each of them leaves open.
         "_describe.py": {

@@ -10,6 +10,9 @@ import tensorflow as tf
 from linattn_tf._describe import sizes
 from linattn_tf._tokens import Tensor, number
 
+# Tokens whose decays are summed one by one; those of longer spans are products of blocks' decays.
+BLOCK = 8
+
 
 class Decays(NamedTuple):
     """What the tokens of a chunk of C decay by; K is 1 (per head) or Dk (per key)."""
@@ -20,21 +23,22 @@ class Decays(NamedTuple):
 
 
 def decayed_products(
-    rows: Tensor, key: Tensor, log_decay: Tensor | None
-) -> tuple[Tensor, Decays | None]:
-    """P_irj = sum_d rows_ird key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
+    rows: list[Tensor], key: Tensor, log_decay: Tensor | None
+) -> tuple[list[Tensor], Decays | None]:
+    """P_rij = sum_d rows_rid key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
 
     Args:
-        rows: `[..., C, R, Dk]`.
+        rows: some `[..., R, C, Dk]`, each with an R of its own.
         key: `[..., C, Dk]`.
         log_decay: `[..., C, 1]`, `[..., C, Dk]`, or None for no decay.
 
     Returns:
-        P `[..., C, R, C]`, and the decays, None for no decay.
+        P `[..., R, C, C]` of each, and the decays, None for no decay.
     """
     if log_decay is None:
-        seen = _causal(key.shape[-2])[:, None]
-        return tf.where(seen, _products(rows, key), number(0, key.dtype)), None
+        seen = _causal(key.shape[-2])
+        zero = number(0, key.dtype)
+        return [tf.where(seen, _products(x, key), zero) for x in rows], None
     if log_decay.shape[-1] == 1:
         return _per_head(rows, key, log_decay)
     return _per_key(rows, key, log_decay)
@@ -53,44 +57,82 @@ def decay_state(state: Tensor, log_decay: Tensor) -> Tensor:
     return kept[..., None] * state + lost[..., None] * state
 
 
-def _per_head(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Decays]:
-    """One decay for the whole key: the plain products times exp of the segment sums."""
-    length, dtype = key.shape[-2], key.dtype
-    # Column j sums what comes after token j - 1, column 0 everything: [..., C, C + 1].
+def _per_head(rows: list[Tensor], key: Tensor, log_decay: Tensor) -> tuple[list[Tensor], Decays]:
+    """One decay for the whole key: the plain products times exp of the segment sums.
+
+    The sums are made in two levels: of tokens inside blocks, and of whole blocks.
+    """
+    *lead, length, _ = sizes(log_decay)
+    size = min(BLOCK, length)
+    blocks = length // size
+    zero = number(0, log_decay.dtype)
+
+    # Row i, column j sums tokens j to i of a block, so the first column is a prefix, and the last
+    # row all that comes from j on.
+    first, others = tf.split(
+        _segment_sums(tf.reshape(log_decay, [*lead, blocks, size, 1])), [1, size], axis=-1
+    )
+    suffix = tf.exp(tf.split(others, [size - 1, 1], axis=-2)[1])
+    prefix, total = tf.exp(first), tf.split(first, [size - 1, 1], axis=-2)[1]
+    # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
+    within = tf.exp(tf.where(_causal(size), others, number(float("-inf"), zero.dtype)))
+
+    # The same of blocks, one row lower: row a, column b + 1 is what lies between blocks b and a.
+    spans = _segment_sums(tf.squeeze(total, axis=-1))
+    spans = tf.exp(tf.concat([tf.zeros([*lead, 1, blocks + 1], zero.dtype), spans], axis=-2))
+    from_first, between = tf.split(spans, [1, blocks], axis=-1)
+    before, whole = tf.split(from_first, [blocks, 1], axis=-2)
+    between, after = tf.split(between, [blocks, 1], axis=-2)
+    across = tf.expand_dims(tf.where(_causal(blocks, -1), between, zero), -2)
+
+    within = tf.reshape(within, [*lead, blocks, size, 1, size])
+    later = tf.reshape(prefix * across, [*lead, blocks, size, blocks, 1])
+    earlier = tf.reshape(suffix, [*lead, 1, 1, blocks, size])
+    own = tf.reshape(tf.eye(blocks, dtype=zero.dtype), [blocks, 1, blocks, 1])
+    factors = tf.reshape(own * within + later * earlier, [*lead, 1, length, length])
+    per_token = [*lead, length, 1]
+    decays = Decays(
+        from_start=tf.reshape(prefix * tf.expand_dims(before, -1), per_token),
+        to_end=tf.reshape(tf.squeeze(suffix, -2) * tf.linalg.matrix_transpose(after), per_token),
+        whole=tf.squeeze(whole, -1),
+    )
+    return [_products(x, key) * factors for x in rows], decays
+
+
+def _segment_sums(x: Tensor) -> Tensor:
+    """`[..., C, 1]` as `[..., C, C + 1]`: row i, column j sums rows j to i, 0 for j > i."""
+    length = x.shape[-2]
     index = tf.range(length + 1)
     after = index[:length, None] >= index
-    sums = tf.cumsum(tf.where(after, log_decay, number(0, dtype)), axis=-2)
-    # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
-    factors = tf.exp(tf.where(_causal(length), sums[..., 1:], number(float("-inf"), dtype)))
-    decays = Decays(
-        from_start=tf.exp(sums[..., :1]),
-        to_end=tf.exp(sums[..., -1, 1:, None]),
-        whole=tf.exp(sums[..., -1, :1]),
-    )
-    return _products(rows, key) * factors[..., None, :], decays
+    return tf.cumsum(tf.where(after, x, number(0, x.dtype)), axis=-2)
 
 
-def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Decays]:
+def _per_key(rows: list[Tensor], key: Tensor, log_decay: Tensor) -> tuple[list[Tensor], Decays]:
     """One decay for each key dimension, by halving: blocks of 1, 2, 4, ... tokens are paired.
 
     For a pair (earlier, later) the products of later rows with earlier keys decay from the key
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
-    *lead, length, group, width = sizes(rows)
+    # Here the rows of a token are neighbours, so that those of a block are one matrix.
+    groups = [x.shape[-3] for x in rows]
+    together = tf.einsum("...rik->...irk", tf.concat(rows, axis=-3))
+    *lead, length, group, width = sizes(together)
     prefix, suffix, total = log_decay, tf.zeros_like(log_decay), log_decay
-    products = tf.reduce_sum(rows * key[..., None, :], axis=-1, keepdims=True)
+    products = tf.reduce_sum(together * key[..., None, :], axis=-1, keepdims=True)
     size = 1
     while size < length:
         pairs = [*lead, length // (2 * size), 2]
-        _, later_rows = _halves(rows, pairs, [size, group, width])
+        _, later_rows = _halves(together, pairs, [size, group, width])
         earlier_key, _ = _halves(key, pairs, [size, width])
         earlier_prefix, later_prefix = _halves(prefix, pairs, [size, width])
         earlier_suffix, later_suffix = _halves(suffix, pairs, [size, width])
         earlier_total, later_total = _halves(total, pairs, [1, width])
-        across = _products(
-            later_rows * tf.exp(later_prefix)[..., None, :],
+        across = tf.matmul(
+            _rows(later_rows * tf.exp(later_prefix)[..., None, :]),
             earlier_key * tf.exp(earlier_suffix),
+            transpose_b=True,
         )
+        across = tf.reshape(across, [*pairs[:-1], size, group, size])
         earlier, later = _halves(products, pairs, [size, group, size])
         products = tf.concat(
             [
@@ -108,7 +150,8 @@ def _per_key(rows: Tensor, key: Tensor, log_decay: Tensor) -> tuple[Tensor, Deca
         to_end=tf.exp(tf.reshape(suffix, [*lead, length, width])),
         whole=tf.exp(tf.reshape(total, [*lead, width])),
     )
-    return tf.reshape(products, [*lead, length, group, length]), decays
+    products = tf.reshape(products, [*lead, length, group, length])
+    return tf.split(tf.einsum("...irj->...rij", products), groups, axis=-3), decays
 
 
 def _halves(x: Tensor, pairs: list, block: list) -> tuple[Tensor, Tensor]:
@@ -118,10 +161,15 @@ def _halves(x: Tensor, pairs: list, block: list) -> tuple[Tensor, Tensor]:
 
 
 def _products(rows: Tensor, key: Tensor) -> Tensor:
-    """`[..., C, R, D]` by `[..., c, D]`: `[..., C, R, c]`, the R rows of a token in one matmul."""
-    *lead, length, group, width = sizes(rows)
-    products = tf.matmul(tf.reshape(rows, [*lead, length * group, width]), key, transpose_b=True)
-    return tf.reshape(products, [*lead, length, group, key.shape[-2]])
+    """`[..., R, C, D]` by `[..., c, D]`: `[..., R, C, c]`, all R in one matmul."""
+    products = tf.matmul(_rows(rows), key, transpose_b=True)
+    return tf.reshape(products, sizes(rows)[:-1] + [key.shape[-2]])
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`[..., R, C, D]` as `[..., R * C, D]`."""
+    *lead, group, length, width = sizes(x)
+    return tf.reshape(x, [*lead, group * length, width])
 
 
 def _causal(length: int, diagonal: int = 0) -> Tensor:

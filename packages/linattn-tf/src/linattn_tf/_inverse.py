@@ -1,44 +1,65 @@
-"""The unit lower-triangular system of the delta rules."""
+"""The unit lower-triangular system of the delta rules.
+
+Solved by forward substitution, which is accurate also for nearly parallel keys, where the doubling
+product (I - L)(I + L^2)(I + L^4)... loses every digit.
+"""
+
+from typing import Any
 
 import tensorflow as tf
 
-from linattn_tf._tokens import Tensor
+from linattn_tf._decay import _causal
+from linattn_tf._tokens import Tensor, number
 
 
-def solve_unit_lower(strict: Tensor, right: Tensor) -> Tensor:
-    """(I + strict)^-1 right, for a strictly lower-triangular `[..., C, C]` and `[..., C, D]`.
+def solve_unit_lower(
+    strict: Tensor, inverse: Tensor, right: Tensor, adjoint: bool = False
+) -> Tensor:
+    """(I + strict)^-1 right, or (I + strict)^-T right.
 
-    Blocked forward substitution: as accurate as a triangular solve also for nearly parallel
-    keys, where the doubling product (I - L)(I + L^2)(I + L^4)... loses every digit.
+    Args:
+        strict: `[..., C, C]`, of which only what is below the diagonal counts.
+        inverse: `invert_unit_lower(strict)`.
+        right: `[..., C, D]`.
     """
-    return _inverse(strict) @ right
+
+    @tf.custom_gradient
+    def solve(strict: Tensor, right: Tensor) -> Any:
+        solved = tf.matmul(inverse, right, transpose_a=adjoint)
+
+        def gradient(upstream):
+            # One product for the gradient of `strict`; the derivative of the inverse takes two.
+            d_right = solve_unit_lower(strict, inverse, upstream, not adjoint)
+            later, earlier = (solved, d_right) if adjoint else (d_right, solved)
+            return _below(-tf.matmul(later, earlier, transpose_b=True)), d_right
+
+        return solved, gradient
+
+    return solve(strict, right)
 
 
-@tf.custom_gradient
-def _inverse(strict: Tensor) -> Tensor:
-    inverse = _inverse_by_halves(strict)
+def invert_unit_lower(strict: Tensor) -> Tensor:
+    """(I + strict)^-1, for `[..., C, C]`, of which only what is below the diagonal counts."""
+    # As what the function below returned, the inverse has derivatives of its own.
+    kept = []
 
-    def gradient(upstream):
-        # d(I + L)^-1 = -(I + L)^-1 dL (I + L)^-1: two products instead of the recursion's.
-        left = tf.matmul(inverse, upstream, transpose_a=True)
-        return -tf.matmul(left, inverse, transpose_b=True)
+    @tf.custom_gradient
+    def invert(strict: Tensor) -> Any:
+        unit = tf.zeros_like(strict) + tf.eye(strict.shape[-1], dtype=strict.dtype)
+        inverse = tf.linalg.triangular_solve(tf.stop_gradient(unit + _below(strict)), unit)
 
-    return inverse, gradient
+        def gradient(upstream):
+            # d(I + L)^-1 = -(I + L)^-1 dL (I + L)^-1
+            # Forward mode asks at once, and for nothing but the derivative along `upstream`.
+            known = kept[0] if kept else inverse
+            left = tf.matmul(known, upstream, transpose_a=True)
+            return _below(-tf.matmul(left, known, transpose_b=True))
+
+        return inverse, gradient
+
+    kept.append(invert(strict))
+    return kept[0]
 
 
-def _inverse_by_halves(strict: Tensor) -> Tensor:
-    length = strict.shape[-1]
-    if length <= 2:
-        return tf.eye(length, dtype=strict.dtype) - strict
-    # [[A, 0], [O, B]]^-1 = [[A^-1, 0], [-B^-1 O A^-1, B^-1]], both diagonal blocks in one batch.
-    top, bottom = tf.split(strict, 2, axis=-2)
-    first, _ = tf.split(top, 2, axis=-1)
-    across, second = tf.split(bottom, 2, axis=-1)
-    upper, lower = tf.split(_inverse_by_halves(tf.concat([first, second], axis=0)), 2, axis=0)
-    return tf.concat(
-        [
-            tf.concat([upper, tf.zeros_like(upper)], axis=-1),
-            tf.concat([-lower @ across @ upper, lower], axis=-1),
-        ],
-        axis=-2,
-    )
+def _below(x: Tensor) -> Tensor:
+    return tf.where(_causal(x.shape[-1], -1), x, number(0, x.dtype))
