@@ -74,6 +74,15 @@ def test_one_result_alone_may_be_differentiated(short_segments, which):
         assert error(torch.zeros_like(other) if one is None else one, other) <= 1e-13
 
 
+def test_autocast_does_not_reach_into_it(short_segments):
+    given = problem("gated_delta", T=33, **SIZES, dtype=torch.float32)
+    wide = torch.autograd.grad(loss(call("gated_delta")(**given)), list(given.values()))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad(loss(call("gated_delta")(**given)), list(given.values()))
+    for one, other in zip(found, wide, strict=True):
+        assert torch.equal(one, other)
+
+
 def kept(update_rule, given):
     """The elements that the forward pass keeps, without the inputs themselves."""
     inputs = {x.data_ptr() for x in given.values()}

@@ -23,6 +23,7 @@ from linattn_torch._chunk import (
     _split,
     parallel,
 )
+from linattn_torch._precision import full_precision
 from linattn_torch._tokens import Tensor, Tokens
 
 
@@ -66,11 +67,13 @@ class _Parallel(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_output: Tensor, d_state: Tensor) -> tuple[Tensor | None, ...]:
-        given, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
-        if torch.is_grad_enabled():
-            # Second derivatives are wanted, so the first are made of what has some.
-            return None, *_differentiate(given, ctx.length, d_output, d_state)
-        return None, *_parallel_vjp(given, kept, ctx.length, d_output, d_state)
+        saved = ctx.saved_tensors
+        given, kept = saved[:6], saved[6:]
+        with full_precision(d_output):
+            if torch.is_grad_enabled():
+                # Second derivatives are wanted, so the first are made of what has some.
+                return None, *_differentiate(given, ctx.length, d_output, d_state)
+            return None, *_parallel_vjp(given, kept, ctx.length, d_output, d_state)
 
 
 def _differentiate(
