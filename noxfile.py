@@ -196,7 +196,7 @@ def exports(session, backend):
             "openvino",
         ),
         "jax": ("tensorflow",),
-        "tf": ("ai-edge-litert", "onnxruntime", "openvino", "tf2onnx"),
+        "tf": ("ai-edge-litert", "onnxruntime", "openvino", "scipy", "tf2onnx"),
     }
     install(session, folders, "pytest", "pytest-xdist", *runtimes[backend])
     env = {"KERAS_BACKEND": KERAS_BACKENDS[backend], "LINATTN_EXPORTS": "all"}
