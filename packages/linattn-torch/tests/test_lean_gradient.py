@@ -51,6 +51,22 @@ def test_it_is_the_gradient_that_autograd_takes_of_the_form(
         assert error(one, other) <= 1e-13
 
 
+@pytest.mark.parametrize("needs_gradient", [False, True])
+@pytest.mark.parametrize("tokens", [0, 1, 33])
+@pytest.mark.parametrize(("update_rule", "per_key"), CASES)
+def test_an_empty_batch_has_empty_results_and_gradients(
+    short_segments, update_rule, per_key, tokens, needs_gradient
+):
+    given = problem(update_rule, T=tokens, **SIZES | {"B": 0}, per_key=per_key)
+    with torch.set_grad_enabled(needs_gradient):
+        output, state = call(update_rule)(**given)
+    assert output.shape == (0, tokens, SIZES["Hq"], SIZES["Dv"])
+    assert state.shape == given["initial_state"].shape
+    if needs_gradient:
+        found = torch.autograd.grad(loss((output, state)), list(given.values()))
+        assert [x.shape for x in found] == [x.shape for x in given.values()]
+
+
 @pytest.mark.parametrize("wanted", ["query", "beta", "log_decay", "initial_state"])
 def test_one_argument_alone_gets_the_same_gradient(short_segments, wanted):
     given = problem("gated_delta", T=33, **SIZES)

@@ -110,7 +110,8 @@ def _read(chunk: _Chunk, passed: _Passed) -> Tensor:
     first = (chunk.started @ passed.states).flatten(0, 1)
     read = torch.baddbmm(first, chunk.reads.flatten(0, 1), written.flatten(0, 1))
     *lead, length, width = written.shape
-    return read.reshape(*lead, length, -1, width)
+    group = chunk.reads.shape[-2] // length
+    return read.reshape(*lead, length, group, width)
 
 
 def _segments(tokens: Tokens, length: int) -> Iterator[Tokens]:

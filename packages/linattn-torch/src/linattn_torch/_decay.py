@@ -115,9 +115,10 @@ def _per_key(
         from_start = torch.exp(later_prefix)[..., None, :]
         ended = earlier_key * torch.exp(earlier_suffix)
         for n, x in enumerate(rows):
-            later_rows = x.reshape(*pairs, size, -1, width)[..., 1, :, :, :]
+            group = x.shape[-2]
+            later_rows = x.reshape(*pairs, size, group, width)[..., 1, :, :, :]
             across = _products(later_rows * from_start, ended)
-            blocks = products[n].reshape(*pairs, size, -1, size)
+            blocks = products[n].reshape(*pairs, size, group, size)
             earlier, later = blocks[..., 0, :, :, :], blocks[..., 1, :, :, :]
             products[n] = torch.cat(
                 [
@@ -135,7 +136,9 @@ def _per_key(
         to_end=torch.exp(suffix.reshape(*lead, length, width)),
         whole=torch.exp(total.reshape(*lead, width)),
     )
-    return tuple(x.reshape(*lead, length, -1, length) for x in products), decays
+    groups = (x.shape[-2] for x in rows)
+    pairs = zip(products, groups, strict=True)
+    return tuple(x.reshape(*lead, length, group, length) for x, group in pairs), decays
 
 
 def _halves(pairs: Tensor) -> tuple[Tensor, Tensor]:

@@ -31,5 +31,6 @@ def invert_unit_lower(strict: Tensor) -> Tensor:
 
 def _diagonal_blocks(x: Tensor, size: int) -> Tensor:
     """`[..., C, C]` as `[..., C / size, size, size]`."""
-    x = x.unflatten(-1, (-1, size)).unflatten(-3, (-1, size))
+    count = x.shape[-1] // size
+    x = x.unflatten(-1, (count, size)).unflatten(-3, (count, size))
     return x.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
