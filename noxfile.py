@@ -26,9 +26,6 @@ PEERS = {
     "fla": ("einops", "fla-core", "packaging", "torch", "triton"),
 }
 
-# Tests that read the machine's own figures, and take minutes.
-MEASURING = ("benchmarks/tests/test_memory.py", "benchmarks/tests/test_many_steps.py")
-
 # Small arrays: two processes of one thread each use two cores better than one process of two.
 PYTEST = ("pytest", "--numprocesses=2")
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -162,8 +159,10 @@ def repo(session):
     install(session, EVERYTHING, *tools)
     files = sorted(str(path) for path in Path("tests").glob("test_*.py"))
     files.append("tests/second_opinions")
+    # What reads the machine's own figures, or takes minutes, is left to the session bench.
+    measuring = {"benchmarks/tests/test_memory.py", "benchmarks/tests/test_many_steps.py"}
     benchmarks = {str(path) for path in Path("benchmarks/tests").glob("test_*.py")}
-    files += sorted(benchmarks - set(MEASURING))
+    files += sorted(benchmarks - measuring)
     session.run(*PYTEST, *files, *session.posargs, env=ENVIRONMENT)
     if not session.posargs:
         session.run("python", "-m", "benchmarks", "--reduced")
@@ -225,7 +224,8 @@ def bench(session):
         peers = ("keras", "keras-hub", "onnx", "onnxruntime", "transformers")
         tools = ("matplotlib", "pytest", "rich")
         install(session, [*folders, PACKAGES["tf"]], *tools, *peers)
-    session.run("pytest", *MEASURING)
+        session.run("pytest", "benchmarks/tests/test_many_steps.py")
+    session.run("pytest", "benchmarks/tests/test_memory.py")
     session.run("python", "-m", "benchmarks", *session.posargs)
 
 

@@ -30,7 +30,6 @@ DIALECT = {
             "_Parallel",
             "_back_to_leaves",
             "_chunk_vjp",
-            "_detach",
             "_differentiate",
             "_is_transformed",
             "_needs_gradient",

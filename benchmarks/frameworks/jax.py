@@ -34,8 +34,9 @@ def step(function, inputs, dtype):
     batch, tokens, heads, width = given["query"].shape
     each = [{name: x[:, t] for name, x in given.items()} for t in range(tokens)]
 
-    def call():
-        state = jnp.zeros((batch, heads, width, width), "float32")
+    def call(state=None):
+        if state is None:
+            state = jnp.zeros((batch, heads, width, width), "float32")
         for token in each:
             output, state = program(token, state)
         return jax.block_until_ready({"last_output": output, "final_state": state})

@@ -27,8 +27,9 @@ def step(function, inputs, dtype):
     batch, tokens, heads, width = given["query"].shape
     each = [{name: x[:, t] for name, x in given.items()} for t in range(tokens)]
 
-    def call():
-        state = np.zeros((batch, heads, width, width), given["query"].dtype)
+    def call(state=None):
+        if state is None:
+            state = np.zeros((batch, heads, width, width), given["query"].dtype)
         for token in each:
             output, state = function(token, state)
         return {"last_output": output, "final_state": state}

@@ -38,8 +38,9 @@ def step(function, inputs, dtype, *, xla=False):
     batch, tokens, heads, width = given["query"].shape
     each = [{name: x[:, t] for name, x in given.items()} for t in range(tokens)]
 
-    def call():
-        state = tf.zeros([batch, heads, width, width])
+    def call(state=None):
+        if state is None:
+            state = tf.zeros([batch, heads, width, width])
         for token in each:
             output, state = program(token, state)
         return {"last_output": output, "final_state": state}

@@ -38,8 +38,9 @@ def step(function, inputs, dtype, *, compiled=False):
     batch, tokens, heads, width = given["query"].shape
     each = [{name: x[:, t].contiguous() for name, x in given.items()} for t in range(tokens)]
 
-    def call():
-        state = torch.zeros(batch, heads, width, width)
+    def call(state=None):
+        if state is None:
+            state = torch.zeros(batch, heads, width, width)
         with torch.no_grad():
             for token in each:
                 output, state = function(token, state)

@@ -1,110 +1,72 @@
 """100,000 tokens, one call each: speed and memory stay, and the state is as exact as at first."""
 
+import importlib
 import time
 
 import numpy as np
 import pytest
 
 import linattn_core
+from benchmarks.contenders import operators
 from benchmarks.memory import _resident
+from benchmarks.problems import Problem
 
-STEPS, PART = 100_000, 10_000
-HEADS, WIDTH = 2, 16
-RULE = "gated_delta"
-
-
-def numpy_step():
-    return lambda *given: linattn_core.linear_attention_step(
-        *given[:4], update_rule=RULE, log_decay=given[4], beta=given[5]
-    ), np.asarray
-
-
-def torch_step():
-    torch = pytest.importorskip("torch")
-    from linattn_torch import linear_attention_step
-
-    def step(*given):
-        with torch.no_grad():
-            return linear_attention_step(
-                *given[:4], update_rule=RULE, log_decay=given[4], beta=given[5]
-            )
-
-    return step, torch.as_tensor
+PART, PARTS = 10_000, 10
+PROBLEM = Problem("gated_delta", (1, PART, 2, 16))
+PACKAGES = {
+    "numpy": "linattn_core",
+    "torch": "linattn_torch",
+    "jax": "linattn_jax",
+    "tensorflow": "linattn_tf",
+}
 
 
-def jax_step():
-    jax = pytest.importorskip("jax")
-    from linattn_jax import linear_attention_step
-
-    def step(query, key, value, state, log_decay, beta):
-        gates = {"log_decay": log_decay, "beta": beta}
-        return linear_attention_step(query, key, value, state, update_rule=RULE, **gates)
-
-    return jax.jit(step, donate_argnums=3), jax.numpy.asarray
-
-
-def tf_step():
-    tf = pytest.importorskip("tensorflow")
-    from linattn_tf import linear_attention_step
-
-    @tf.function
-    def step(query, key, value, state, log_decay, beta):
-        gates = {"log_decay": log_decay, "beta": beta}
-        return linear_attention_step(query, key, value, state, update_rule=RULE, **gates)
-
-    return step, tf.convert_to_tensor
-
-
-def draw():
+@pytest.fixture(scope="module")
+def inputs():
     """Different tokens, over and over; the decays keep some thousands of them in the state."""
     generator = np.random.default_rng(0)
+    batch, tokens, heads, width = PROBLEM.shape
 
     def normal(*shape):
-        return generator.standard_normal((PART, 1, HEADS, *shape)).astype("float32")
+        return generator.standard_normal((batch, tokens, heads, *shape))
 
-    key = normal(WIDTH)
-    key /= np.linalg.norm(key, axis=-1, keepdims=True)
-    log_decay = -np.exp(normal() - 8).astype("float32")
-    beta = generator.uniform(0, 1, (PART, 1, HEADS)).astype("float32")
-    return normal(WIDTH), key, normal(WIDTH), log_decay, beta
+    key = normal(width)
+    drawn = {
+        "query": normal(width),
+        "key": key / np.linalg.norm(key, axis=-1, keepdims=True),
+        "value": normal(width),
+        "log_decay": -np.exp(normal() - 8),
+        "beta": generator.uniform(0, 1, (batch, tokens, heads)),
+    }
+    return {name: x.astype("float32") for name, x in drawn.items()}
 
 
 @pytest.fixture(scope="module")
-def tokens():
-    return draw()
-
-
-@pytest.fixture(scope="module")
-def expected(tokens):
-    query, key, value, log_decay, beta = (np.moveaxis(x, 0, 1).astype("float64") for x in tokens)
+def expected(inputs):
+    wide = {name: x.astype("float64") for name, x in inputs.items()}
     state = None
-    for _ in range(STEPS // PART):
+    for _ in range(PARTS):
         _, state = linattn_core.linear_attention(
-            query,
-            key,
-            value,
-            update_rule=RULE,
-            log_decay=log_decay,
-            beta=beta,
-            initial_state=state,
+            **wide, update_rule=PROBLEM.rule, initial_state=state
         )
     return state
 
 
-@pytest.mark.parametrize("make", [numpy_step, torch_step, jax_step, tf_step])
-def test_speed_memory_and_accuracy_stay_over_100_000_steps(make, tokens, expected):
-    step, tensor = make()
-    given = [[tensor(x) for x in token] for token in zip(*tokens, strict=True)]
-    state = tensor(np.zeros((1, HEADS, WIDTH, WIDTH), "float32"))
-    seconds, resident = [], []
-    for _ in range(STEPS // PART):
+@pytest.mark.parametrize("name", PACKAGES)
+def test_speed_memory_and_accuracy_stay_over_100_000_steps(name, inputs, expected):
+    framework = importlib.import_module(f"benchmarks.frameworks.{name}")
+    step = operators.step(importlib.import_module(PACKAGES[name]))(PROBLEM)
+    call = framework.step(step, inputs, PROBLEM.dtype)
+    state, seconds, resident = None, [], []
+    for _ in range(PARTS):
         begin = time.perf_counter()
-        for query, key, value, log_decay, beta in given:
-            _, state = step(query, key, value, state, log_decay, beta)
+        results = call(state)
         seconds.append(time.perf_counter() - begin)
         resident.append(_resident("VmRSS"))
-    error = np.max(np.abs(np.asarray(state) - expected)) / np.max(np.abs(expected))
-    print(f"{make.__name__}: {min(seconds) / PART * 1e6:.1f} us, state error {error:.1e}")
+        state = results["final_state"]
+    error = np.max(np.abs(framework.arrays(results)["final_state"] - expected))
+    error /= np.max(np.abs(expected))
+    print(f"{name}: {min(seconds) / PART * 1e6:.1f} us, state error {error:.1e}")
     assert error < 1e-4
     # The first part compiles and warms up. The best of some parts: others use the machine too.
     assert min(seconds[-3:]) < 1.5 * min(seconds[1:4])

@@ -18,17 +18,24 @@ from linattn_torch._inverse import invert_unit_lower
 from linattn_torch._scan import scan
 from linattn_torch._tokens import Tensor, Tokens
 
-# The tensors of a segment have about as many elements: a MiB in float32.
+# The tensors of a segment have about this many elements: a MiB in float32.
 SEGMENT = 2**18
 
 
-def parallel(tokens: Tokens, state: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """The output `[B, T, H, R, Dv]` and the state after the last token, in chunks of `length`."""
+def parallel(
+    tokens: Tokens, state: Tensor, length: int, kept: list[Tensor | None] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The output `[B, T, H, R, Dv]` and the state after the last token, in chunks of `length`.
+
+    `kept` takes what the serial pass makes of every segment, a `_Passed` each, for the gradient.
+    """
     outputs = []
     for segment in _segments(tokens, length):
         chunk = _prepare(segment.map(lambda x: _split(x, length)))
         passed, state = _pass_states(chunk, state)
         outputs.append(_read(chunk, passed))
+        if kept is not None:
+            kept.extend(passed)
     return _join(outputs, tokens.key), state
 
 

@@ -14,10 +14,8 @@ from torch.autograd import forward_ad
 from linattn_torch._chunk import (
     _Chunk,
     _join,
-    _pass_states,
     _Passed,
     _prepare,
-    _read,
     _rows,
     _segments,
     _split,
@@ -55,15 +53,11 @@ class _Parallel(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, length: int, *given: Tensor | None) -> tuple[Tensor, Tensor]:
         *tokens, state = given
-        outputs, kept = [], []
-        for segment in _segments(Tokens(*tokens), length):
-            chunk = _prepare(segment.map(lambda x: _split(x, length)))
-            passed, state = _pass_states(chunk, state)
-            outputs.append(_read(chunk, passed))
-            kept.extend(passed)
+        kept: list[Tensor | None] = []
+        results = parallel(Tokens(*tokens), state, length, kept)
         ctx.length = length
         ctx.save_for_backward(*given, *kept)
-        return _join(outputs, given[1]), state
+        return results
 
     @staticmethod
     def backward(ctx: Any, d_output: Tensor, d_state: Tensor) -> tuple[Tensor | None, ...]:
@@ -104,7 +98,7 @@ def _parallel_vjp(
         with torch.enable_grad():
             chunk = _prepare(leaves)
         d_read = _rows(_split(d_outputs[n], length))
-        d_chunk, d_state = _chunk_vjp(_Chunk(*map(_detach, chunk)), passed, d_read, d_state)
+        d_chunk, d_state = _chunk_vjp(chunk, passed, d_read, d_state)
         gradients.append(_back_to_leaves(leaves, chunk, d_chunk))
     joined = (_join(list(parts[::-1]), tokens.key) for parts in zip(*gradients, strict=True))
     return [None if x is None else next(joined) for x in given[:-1]] + [d_state]
@@ -116,10 +110,6 @@ def _back_to_leaves(leaves: Tokens, chunk: _Chunk, d_chunk: _Chunk) -> tuple[Ten
         *((x, dx) for x, dx in zip(chunk, d_chunk, strict=True) if x is not None), strict=True
     )
     return torch.autograd.grad(outputs, [x for x in leaves if x is not None], d_outputs)
-
-
-def _detach(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.detach()
 
 
 def _chunk_vjp(
