@@ -85,7 +85,7 @@ def parse(arguments):
     parser.add_argument("--suite", action="append", choices=SUITES, help="all of them if none")
     parser.add_argument("--contender", action="append", metavar="GLOB", help='as in "torch-*"')
     parser.add_argument("--shape", action="append", type=shape, metavar="B,T,H,D")
-    parser.add_argument("--repeats", type=int, help="rounds of each contender: 7, reduced 5")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of each contender")
     parser.add_argument("--threads", type=int, help="as many as cores; reduced, one")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), metavar="FOLDER")
     parser.add_argument(
@@ -103,7 +103,6 @@ def parse(arguments):
     options.suite = options.suite or list(SUITES)
     # Threads of a machine that others use too wait for each other, and ratios are all that counts.
     options.threads = options.threads or (1 if options.reduced else machine.cores())
-    options.repeats = options.repeats or (5 if options.reduced else 7)
     options.contender = options.contender or ["*"]
     return options
 

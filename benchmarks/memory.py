@@ -5,9 +5,16 @@ import time
 from pathlib import Path
 
 STATUS = Path("/proc/self/status")
-# Blocks of this size and above are given back when freed, so that what a call no longer needs is
-# not counted, and what an earlier one left behind is not used again.
-ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+# For a peak, blocks of this size and above are given back when freed, so that what a call no longer
+# needs is not counted, and what an earlier one left behind is not used again.
+GIVEN_BACK = {
+    "MALLOC_MMAP_MAX_": "65536",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
+# For times nothing is, as long-running programs keep what they will need again: the kernel clears
+# the pages of every block of 32 MiB anew, which takes as long as the call at some lengths only.
+KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 SAMPLE_SECONDS = 0.001
 
 

@@ -1,5 +1,6 @@
 """The page that a run leaves: its numbers, its pictures, and how to get them again."""
 
+from benchmarks import crossover
 from benchmarks.report import HEADINGS, cells, judged, missing, ordered, unjudged
 
 HOW = """# Benchmarks
@@ -9,7 +10,7 @@ What the packages cost, beside each other and beside what else there is. This pa
 all contenders took turns.
 
 ```console
-nox -s bench    # all of it, for hours
+nox -s bench    # all of it, in about an hour
 nox -s bench -- --suite field --shape 1,2048,8,64    # one part of it
 nox -s bench -- --contender "torch-*" --repeats 5    # some contenders
 nox -s bench -- --reduced    # a few ratios
@@ -18,7 +19,8 @@ nox -s bench -- --out benchmarks    # writes this page
 
 Every family of contenders has a process of its own, and one of them computes at a time. What a
 contender returns is compared with `linattn_core` in float64 on the same arrays before it is timed;
-who is wrong is not timed. "gradient" is forward and backward, "step" one call per token.
+who is wrong is not timed. "gradient" is forward and backward, "step" one call per token. A process
+keeps the memory that it has freed, as long-running programs do.
 
 In the tables, "ms" is the median; "first s" the first call, with building and compiling; "MiB" the
 largest resident set of a call beyond inputs, imports and compiled programs, in a fresh process;
@@ -28,6 +30,7 @@ largest resident set of a call beyond inputs, imports and compiled programs, in 
 
 def write(path, machine, versions, absent, measurements, targets, pictures):
     parts = [HOW, _machine(machine, versions, absent), _targets(targets, measurements)]
+    parts.append(_crossovers(measurements))
     parts += [f"## {title}\n\n![{title}]({name})\n" for name, title in pictures.items()]
     parts.append(_measurements(measurements))
     path.write_text("\n".join(parts), encoding="utf-8")
@@ -49,6 +52,14 @@ def _targets(targets, measurements):
     return f"## Targets\n\n{table}\n{unjudged(targets, measurements)}\n"
 
 
+def _crossovers(measurements):
+    rows = list(crossover.crossovers(measurements))
+    if not rows:
+        return ""
+    table = _table(crossover.HEADINGS, rows)
+    return f"## Where softmax attention falls behind\n\nAt H = 8, D = 64.\n\n{table}"
+
+
 def _measurements(measurements):
     parts = ["## All measurements\n"]
     for (which, problem), group in ordered(measurements):
@@ -60,7 +71,7 @@ def _measurements(measurements):
 
 
 def _table(headings, rows):
-    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
+    lines = [list(headings), ["---"] + ["---:"] * (len(headings) - 1), *rows]
     return "\n".join("| " + " | ".join(_cell(x) for x in line) + " |" for line in lines) + "\n"
 
 

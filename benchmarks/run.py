@@ -60,7 +60,7 @@ class Run:
 
     def _start(self, family):
         try:
-            process = self._process(family)
+            process = self._process(family, **memory.KEPT)
         except (Failed, OSError) as reason:
             self.absent[family.name] = str(reason)
         else:
@@ -133,7 +133,7 @@ class Run:
         inputs = write_inputs(folder, m.problem.shape, m.problem.dtype)
         family = self._of(m).family
         try:
-            process = self._process(family, **memory.ENVIRONMENT)
+            process = self._process(family, **memory.GIVEN_BACK)
         except Failed as reason:
             m.peak_reason = str(reason)
             return

@@ -48,7 +48,13 @@ GATED_DELTA = (("gated_delta", False),)
 SUITES = {
     # Everyone on the rule that the field has, at the shapes of the targets.
     "field": (
-        Group(GATED_DELTA, SHAPES[:3], contenders=ALL),
+        Group(GATED_DELTA, (SHAPES[0], SHAPES[2]), contenders=ALL),
+        Group(
+            GATED_DELTA,
+            SHAPES[1:2],
+            contenders=("*-parallel", "jax-jit-auto", "transformers-chunk", "onnxruntime"),
+        ),
+        Group(GATED_DELTA, SHAPES[1:2], passes=("forward",), contenders=("*-recurrent",)),
         # Without those that would keep a state for each of 16,384 tokens, in 2 GiB.
         Group(
             GATED_DELTA,
@@ -69,7 +75,7 @@ SUITES = {
     "rules": (
         Group(
             tuple((rule, False) for rule in LINEAR) + (("gated", True), ("gated_delta", True)),
-            (SHAPES[0], SHAPES[1]),
+            SHAPES[:1],
             contenders=(*PARALLEL, "tf-graph-parallel", "onnxruntime"),
         ),
     ),
@@ -79,10 +85,14 @@ SUITES = {
     ),
     # Half precision, where a framework has it.
     "bfloat16": (Group(GATED_DELTA, SHAPES[:1], contenders=("*parallel",), dtypes=("bfloat16",)),),
-    # Time and memory against T.
+    # Time and memory against T. The longest takes turns by itself, or memory would not suffice.
     "scaling": tuple(
         Group(
-            GATED_DELTA, ((1, tokens, 8, 64),), contenders=PARALLEL, memory=True, rounds="scaling"
+            GATED_DELTA,
+            ((1, tokens, 8, 64),),
+            contenders=PARALLEL,
+            memory=tokens >= 1024,
+            rounds="scaling" if tokens < LENGTHS[-1] else "longest",
         )
         for tokens in LENGTHS
     )

@@ -127,8 +127,9 @@ def _field():
         loop = (f"tf-{how.lower()}-recurrent",)
         name = f"TensorFlow {how} than its token loop, gradient"
         yield _faster(name, loop, form, "gradient", SHORT, 5)
-        hub = (f"keras-hub-tf-{how.lower()}",)
-        yield _faster(f"TensorFlow {how} than keras-hub", hub, form, "gradient", SHORT, 2)
+        # XLA compiles theirs at the longer shape for many minutes.
+        hub, shape = (f"keras-hub-tf-{how.lower()}",), BATCH if how == "XLA" else SHORT
+        yield _faster(f"TensorFlow {how} than keras-hub", hub, form, "gradient", shape, 2)
 
 
 def _growth():
@@ -166,7 +167,13 @@ def _rules():
 
 def _limits():
     copied = Side(("numpy-copy",), "step", STEP, rule="copy")
-    steps = ("torch-eager-auto", "torch-compile-auto", "jax-jit-auto", "tf-graph-auto")
+    steps = (
+        "torch-eager-auto",
+        "torch-compile-auto",
+        "jax-jit-auto",
+        "tf-graph-auto",
+        "tf-xla-auto",
+    )
     for name in steps:
         over = Side((name,), "step", STEP)
         yield Target(f"{name}, a step to a copy of its state", over, copied, at_most=3)

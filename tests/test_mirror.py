@@ -60,14 +60,14 @@ DIALECT = {
             "_faster_form_jvp",
             "_form",
             "_form_of_platform",
-            "_is_small",
+            "_is_faster_by_token",
             "_is_sum",
             "_length",
         },
         # Heads come before tokens chunk by chunk, which saves copies of the whole sequence.
         "_chunk.py": {"_Delta", "_by_head", "_rows", "_written"},
         # XLA on a CPU is slow at sums over few rows and at long cumulative sums.
-        "_decay.py": {"BLOCK", "_factors", "_segment_sums", "_where", "repeat"},
+        "_decay.py": {"_segment_sums", "_where", "repeat"},
         # So does an export with symbolic sizes.
         "_describe.py": {"static_size"},
         # The inverse has a derivative of its own, for every mode of differentiation.

@@ -27,7 +27,7 @@ def attend(
     if is_recurrent(execution_mode, count):
         return _form(tokens, state, None)
     length = _length(tokens, chunk_size)
-    if execution_mode == "auto" and count != 0 and _is_small(tokens):
+    if execution_mode == "auto" and count != 0 and _is_faster_by_token(tokens):
         return _faster_form(tokens, state, length)
     return _form(tokens, state, length)
 
@@ -66,10 +66,12 @@ def _form_of_platform(tokens: Tokens, state: Array, length: int) -> tuple[Array,
     return jax.lax.platform_dependent(tokens, state, cpu=recurrent, default=in_chunks)
 
 
-def _is_small(tokens: Tokens) -> bool:
-    """Whether a state is small, read by one query head, and passed on from token to token."""
+def _is_faster_by_token(tokens: Tokens) -> bool:
+    """Whether a state is small, read by one query head, and chunks of it are dear to prepare."""
+    log_decay = tokens.log_decay
+    dear = tokens.beta is not None or (log_decay is not None and log_decay.shape[-1] > 1)
     size = tokens.key.shape[-1] * tokens.value.shape[-1]
-    return not _is_sum(tokens) and tokens.query.shape[-2] == 1 and size <= SMALL_STATE
+    return dear and tokens.query.shape[-2] == 1 and size <= SMALL_STATE
 
 
 def _length(tokens: Tokens, chunk_size: int) -> int:

@@ -60,16 +60,15 @@ def _prepare(tokens: Tokens) -> _Chunk:
     query, key, value, log_decay, beta = tokens
     group = query.shape[-3]
 
-    rows = query if beta is None else jnp.concatenate([query, key[..., None, :, :]], axis=-3)
-    products, decays = decayed_products(rows, key, log_decay)
-    reads = products[..., :group, :, :]
+    rows = [query] if beta is None else [query, key[..., None, :, :]]
+    (reads, *own), decays = decayed_products(rows, key, log_decay)
     started = query if decays is None else query * repeat(decays.from_start, group, -3)
     to_end = key if decays is None else key * decays.to_end
 
     delta = None
     if beta is not None:
         from_start = key if decays is None else key * decays.from_start
-        delta = _Delta(from_start, beta, beta * products[..., group, :, :])
+        delta = _Delta(from_start, beta, beta * own[0][..., 0, :, :])
     return _Chunk(started, reads, to_end, value, None if decays is None else decays.whole, delta)
 
 

@@ -3,15 +3,13 @@
 A difference of cumulative sums overflows, cancels when a decay is strong, and is NaN for -inf.
 """
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from linattn_jax._precision import matmul
 from linattn_jax._tokens import Array
-
-# Blocks of this size sum the log decays of their segments one by one.
-BLOCK = 8
 
 
 class Decays(NamedTuple):
@@ -23,21 +21,21 @@ class Decays(NamedTuple):
 
 
 def decayed_products(
-    rows: Array, key: Array, log_decay: Array | None
-) -> tuple[Array, Decays | None]:
-    """P_irj = sum_d rows_ird key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
+    rows: list[Array], key: Array, log_decay: Array | None
+) -> tuple[list[Array], Decays | None]:
+    """P_rij = sum_d rows_rid key_jd exp(sum_{j<t<=i} log_decay_td) for j <= i, else 0.
 
     Args:
-        rows: `[..., R, C, Dk]`.
+        rows: some `[..., R, C, Dk]`, each with an R of its own.
         key: `[..., C, Dk]`.
         log_decay: `[..., C, 1]`, `[..., C, Dk]`, or None for no decay.
 
     Returns:
-        P `[..., R, C, C]`, and the decays, None for no decay.
+        P `[..., R, C, C]` of each, and the decays, None for no decay.
     """
     if log_decay is None:
-        products = _products(rows, key)
-        return _where(jnp.tri(key.shape[-2], dtype=bool), products, 0), None
+        seen = jnp.tri(key.shape[-2], dtype=bool)
+        return [_where(seen, _products(x, key), 0) for x in rows], None
     if log_decay.shape[-1] == 1:
         return _per_head(rows, key, log_decay)
     return _per_key(rows, key, log_decay)
@@ -63,69 +61,46 @@ def repeat(x: Array, group: int, axis: int) -> Array:
     return jnp.stack([x] * group, axis=axis)
 
 
-def _per_head(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
-    """One decay for the whole key: the plain products times one factor for each two tokens."""
-    factors, decays = _factors(log_decay[..., 0])
-    return _products(rows, key) * repeat(factors, rows.shape[-3], -3), decays
-
-
-def _factors(log_decay: Array) -> tuple[Array, Decays]:
-    """exp(sum_{j<t<=i} log_decay_t) for j <= i, else 0, `[..., C, C]`, and the decays.
-
-    The sums of all segments are C^3 additions, so only those inside of blocks are made, and those
-    of whole blocks. Between blocks the factor is a product: over the rest of j's block, over the
-    blocks between, and over i's block up to i.
-    """
-    *lead, length = log_decay.shape
-    size = min(BLOCK, length)
-    blocks = length // size
-    inside = _segment_sums(log_decay.reshape(*lead, blocks, size))
-    between = _segment_sums(inside[..., -1, 0])
-
-    # Masked before exp: the gradient of a masked exponent is then 0 and not 0 * inf.
-    own = jnp.exp(_where(jnp.tri(size, dtype=bool), inside[..., 1:], -jnp.inf))
-    own = own.reshape(*lead, length, 1, size)
-    own = jnp.broadcast_to(own, (*lead, length, blocks, size)).reshape(*lead, length, length)
-    # Row I, column J: the blocks from J up to the one before I.
-    before = jnp.concatenate([jnp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
-    before = jnp.exp(_where(jnp.tri(blocks, blocks + 1, dtype=bool), before, -jnp.inf))
-    up_to = jnp.exp(inside[..., 0])[..., None] * before[..., None, :]
-    up_to = up_to.reshape(*lead, length, blocks + 1)
-    rest = jnp.exp(inside[..., -1, 1:])
-    block = jnp.arange(length)[None] // size
-    ends = _where(jnp.arange(blocks)[:, None] == block, rest.reshape(*lead, 1, length), 0)
-    factors = _where(block.mT == block, own, matmul(up_to[..., 1:], ends))
-
-    after = jnp.exp(between[..., -1, 1:])
-    decays = Decays(
-        from_start=up_to[..., :1],
-        to_end=(rest * after[..., None]).reshape(*lead, length, 1),
-        whole=jnp.exp(between[..., -1, :1]),
-    )
-    return factors, decays
+def _per_head(rows: list[Array], key: Array, log_decay: Array) -> tuple[list[Array], Decays]:
+    """One decay for the whole key: the plain products times exp of the segment sums."""
+    length = key.shape[-2]
+    # exp of the bare sums, whose compilation takes a tenth of the time of exp of a selection. Sums
+    # of nothing are 0, so nothing overflows that is selected away, forwards or backwards.
+    decays = jnp.exp(_segment_sums(log_decay))
+    factors = _where(jnp.tri(length, dtype=bool), decays[..., 1:], 0)
+    products = [_products(x, key) * repeat(factors, x.shape[-3], -3) for x in rows]
+    to_end = decays[..., -1, 1:, None]
+    return products, Decays(decays[..., :1], to_end, whole=decays[..., -1, :1])
 
 
 def _segment_sums(log_decay: Array) -> Array:
-    """`[..., n, n + 1]` of `[..., n]`: in row i, column j the sum of those from j to i."""
-    length = log_decay.shape[-1]
-    t, i, j = jnp.ogrid[:length, :length, : length + 1]
-    return jnp.sum(_where((j <= t) & (t <= i), log_decay[..., None, None], 0), axis=-3)
+    """`[..., C, C + 1]` of `[..., C, 1]`: in row i, column j the sum of those from j to i, or 0.
+
+    As a product with ones, which adds the log decays up as they are, so -inf becomes the largest
+    number that C of them do not overflow: exp of it is 0 as well.
+    """
+    length = log_decay.shape[-2]
+    least = jnp.finfo(log_decay.dtype).min / (2 * length)
+    rows = _where(jnp.tri(length, dtype=bool), jnp.maximum(log_decay, least).mT, 0)
+    return matmul(rows, jnp.tri(length, length + 1, dtype=log_decay.dtype))
 
 
-def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
+def _per_key(rows: list[Array], key: Array, log_decay: Array) -> tuple[list[Array], Decays]:
     """One decay for each key dimension, by halving: blocks of 1, 2, 4, ... tokens are paired.
 
     For a pair (earlier, later) the products of later rows with earlier keys decay from the key
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
-    *lead, group, length, width = rows.shape
-    rows = jnp.moveaxis(rows, -3, -2)  # a pair's rows next to each other
+    groups = [x.shape[-3] for x in rows]
+    # Here the rows of a token are neighbours, so that those of a block are one matrix.
+    together = jnp.moveaxis(jnp.concatenate(rows, axis=-3), -3, -2)
+    *lead, length, group, width = together.shape
     prefix, suffix, total = log_decay, jnp.zeros_like(log_decay), log_decay
-    products = jnp.sum(rows * repeat(key, group, -2), axis=-1, keepdims=True)
+    products = jnp.sum(together * repeat(key, group, -2), axis=-1, keepdims=True)
     size = 1
     while size < length:
         pairs = (*lead, length // (2 * size), 2)
-        later_rows = rows.reshape(*pairs, size, group, width)[..., 1, :, :, :]
+        later_rows = together.reshape(*pairs, size, group, width)[..., 1, :, :, :]
         earlier_key = key.reshape(*pairs, size, width)[..., 0, :, :]
         earlier_prefix, later_prefix = _halves(prefix.reshape(*pairs, size, width))
         earlier_suffix, later_suffix = _halves(suffix.reshape(*pairs, size, width))
@@ -154,7 +129,8 @@ def _per_key(rows: Array, key: Array, log_decay: Array) -> tuple[Array, Decays]:
         to_end=jnp.exp(suffix.reshape(*lead, length, width)),
         whole=jnp.exp(total.reshape(*lead, width)),
     )
-    return jnp.moveaxis(products.reshape(*lead, length, group, length), -2, -3), decays
+    products = jnp.moveaxis(products.reshape(*lead, length, group, length), -2, -3)
+    return jnp.split(products, list(accumulate(groups[:-1])), axis=-3), decays
 
 
 def _halves(pairs: Array) -> tuple[Array, Array]:

@@ -11,6 +11,9 @@ from linattn_tf._tokens import Tensor, Tokens
 def recurrent(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
     """The output `[B, T, H, R, Dv]` and the state after the last token."""
     count = sizes(tokens.key)[1]
+    if tokens.key.shape[1] == 1:
+        output, final_state = step(tokens.map(lambda x: tf.squeeze(x, axis=1)), state)
+        return tf.expand_dims(output, 1), final_state
     final_state, outputs = scan(_pass_token, state, tokens.map(_time_first))
     return _swap(outputs)[:, :count], final_state
 
@@ -21,14 +24,26 @@ def _pass_token(state: Tensor, token: Tokens) -> tuple[Tensor, Tensor]:
 
 
 def step(token: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
-    """One token, the tensors of `token` without their time axis: the output and the new state."""
-    if token.log_decay is not None:
-        state = decay_state(state, token.log_decay)
-    write = token.value
-    if token.beta is not None:
-        write = token.beta * (write - (token.key[..., None, :] @ state)[..., 0, :])
-    state = state + token.key[..., :, None] * write[..., None, :]
-    return token.query @ state, state
+    """One token, the tensors of `token` without their time axis: the output and the new state.
+
+    The state is what is large. It is read for the query and the key in one product, before the
+    token, and then read once more and written; the query reads the token's write by itself.
+    """
+    query, key, write, log_decay, beta = token
+    row = tf.expand_dims(key, -2)
+    rows, kept = query, state
+    if beta is not None:
+        rows = tf.concat([query, row], axis=-2)
+    if log_decay is not None:
+        rows = rows * tf.expand_dims(tf.exp(log_decay), -2)
+        kept = decay_state(state, log_decay)
+    read = rows @ state
+    if beta is not None:
+        read, erased = tf.split(read, [query.shape[-2], 1], axis=-2)
+        write = beta * (write - tf.squeeze(erased, axis=-2))
+    write = tf.expand_dims(write, -2)
+    weights = tf.reduce_sum(query * row, axis=-1, keepdims=True)
+    return read + weights * write, kept + tf.expand_dims(key, -1) * write
 
 
 def _time_first(x: Tensor) -> Tensor:

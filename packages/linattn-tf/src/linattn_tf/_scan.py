@@ -18,11 +18,7 @@ Body = Callable[[Tensor, Any], tuple[Tensor, Tensor]]
 
 def scan(body: Body, state: Tensor, sequences: Any) -> tuple[Tensor, Tensor]:
     """Runs `body` over the first axis of a named tuple's tensors; the last state, the results."""
-    first = sequences[0]
-    if first.shape[0] == 1:
-        state, result = body(state, _each(lambda x: x[0], sequences))
-        return state, result[None]
-    count = sizes(first)[0]
+    count = sizes(sequences[0])[0]
     steps = _each(
         lambda x: tf.TensorArray(x.dtype, size=count, element_shape=x.shape[1:]).unstack(x),
         sequences,

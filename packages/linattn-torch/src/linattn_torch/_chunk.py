@@ -18,8 +18,8 @@ from linattn_torch._inverse import invert_unit_lower
 from linattn_torch._scan import scan
 from linattn_torch._tokens import Tensor, Tokens
 
-# The tensors of a segment have about this many elements: a MiB in float32.
-SEGMENT = 2**18
+# The tensors of a segment have about this many elements: two MiB in float32.
+SEGMENT = 2**19
 
 
 def parallel(
