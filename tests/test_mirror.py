@@ -23,19 +23,40 @@ BACKENDS = ("torch", "jax", "tf", "keras")
 DIALECT = {
     "torch": {
         # On a CPU, segments one after the other; the pass keeps what the gradient starts from.
-        "_chunk.py": {"SEGMENT", "_Passed", "_Step", "_pass_states", "_rows", "_segments"},
+        "_chunk.py": {
+            "SEGMENT",
+            "_Delta",
+            "_Passed",
+            "_Step",
+            "_pass_states",
+            "_rows",
+            "_segments",
+        },
         # Autograd of the whole form would keep everything, and take longer.
         "_chunk_vjp.py": {
             "the file",
+            "_Incoming",
             "_Parallel",
-            "_back_to_leaves",
-            "_chunk_vjp",
+            "_decayed_vjp",
             "_differentiate",
+            "_dot",
             "_is_transformed",
             "_needs_gradient",
             "_parallel_vjp",
             "_pass_back",
+            "_segment_vjp",
             "parallel_with_vjp",
+        },
+        "_decay_vjp.py": {
+            "the file",
+            "_Level",
+            "_add_per_key_vjp",
+            "_add_products_vjp",
+            "_halve",
+            "_interleave",
+            "_parts",
+            "_per_head_vjp",
+            "add_decayed_products_vjp",
         },
         # Decays between blocks are products; one matrix serves several kinds of rows.
         "_decay.py": {"BLOCK", "_causal", "_segment_sums"},

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from linattn_core.chunks import chunk_count
-from linattn_torch._decay import decayed_products
+from linattn_torch._decay import Decays, decayed_products
 from linattn_torch._inverse import invert_unit_lower
 from linattn_torch._scan import scan
 from linattn_torch._tokens import Tensor, Tokens
@@ -42,13 +42,28 @@ def parallel(
 class _Chunk(NamedTuple):
     """Chunks of C tokens, R query heads per state head, before their states are known."""
 
-    started: Tensor  # [N, M, C * R, Dk]: the queries, decayed from the chunk's start
-    reads: Tensor  # [N, M, C * R, C]: what each query reads of what each token writes
-    to_end: Tensor  # [N, M, C, Dk]: the keys, decayed to the chunk's end
-    value: Tensor  # [N, M, C, Dv], times beta
-    erasing: Tensor | None  # [N, M, C, Dk]: the keys, decayed from the chunk's start, times beta
-    strict: Tensor | None  # [N, M, C, C]: L below the diagonal, anything above
-    whole: Tensor | None  # [N, M, K]: the decay over the chunk
+    decays: Decays | None
+    started: Tensor  # the queries, decayed from the chunk's start: [N, M, C * R, Dk]
+    reads: Tensor  # what each query reads of what each token writes: [N, M, C * R, C]
+    to_end: Tensor  # the keys, decayed to the chunk's end: [N, M, C, Dk]
+    value: Tensor  # [N, M, C, Dv]
+    delta: "_Delta | None"
+
+
+class _Delta(NamedTuple):
+    """What only the delta rules have: (I + beta P)^-1 beta (V - (K G) S) is written."""
+
+    erasing: Tensor  # K G, the keys, decayed from the chunk's start: [N, M, C, Dk]
+    overlap: Tensor  # P below the diagonal, anything above: [N, M, C, C]
+    beta: Tensor  # [N, M, C, 1]
+
+
+class _Passed(NamedTuple):
+    """What the serial pass makes of chunks."""
+
+    states: Tensor  # before each chunk: [N, M, Dk, Dv]
+    written: Tensor | None  # [N, M, C, Dv], None for the value
+    inverse: Tensor | None  # (I + beta P)^-1: [N, M, C, C]
 
 
 def _prepare(tokens: Tokens) -> _Chunk:
@@ -57,23 +72,11 @@ def _prepare(tokens: Tokens) -> _Chunk:
     (reads, *own), decays = decayed_products(rows, key, log_decay)
     started = query if decays is None else query * decays.from_start[..., None, :]
     to_end = key if decays is None else key * decays.to_end
-
-    erasing = strict = None
+    delta = None
     if beta is not None:
-        # (I + L)^-1 beta (V - (K G) S) is what the delta rule writes.
-        value = beta * value
-        erasing = key * (beta if decays is None else beta * decays.from_start)
-        strict = beta * own[0][..., 0, :]
-    whole = None if decays is None else decays.whole
-    return _Chunk(_rows(started), _rows(reads), to_end, value, erasing, strict, whole)
-
-
-class _Passed(NamedTuple):
-    """What the serial pass makes of chunks."""
-
-    states: Tensor  # [N, M, Dk, Dv]: before each chunk
-    written: Tensor | None  # [N, M, C, Dv]: (I + L)^-1 (value - erasing @ state)
-    inverse: Tensor | None  # [N, M, C, C]: (I + L)^-1
+        erasing = key if decays is None else key * decays.from_start
+        delta = _Delta(erasing, own[0][..., 0, :], beta)
+    return _Chunk(decays, _rows(started), _rows(reads), to_end, value, delta)
 
 
 class _Step(NamedTuple):
@@ -82,6 +85,7 @@ class _Step(NamedTuple):
     to_end: Tensor
     value: Tensor
     erasing: Tensor | None
+    beta: Tensor | None
     inverse: Tensor | None
     whole: Tensor | None
 
@@ -90,13 +94,17 @@ def _pass_states(chunk: _Chunk, state: Tensor) -> tuple[_Passed, Tensor]:
     """What the serial pass makes of chunks, and the state after the last one."""
     shape, state = state.shape, state.flatten(0, 1)
     inverse = written = None
-    if chunk.strict is None and chunk.whole is None:
+    if chunk.delta is None and chunk.decays is None:
         # "linear": nothing is undone, so the states are sums; no loop.
         sums = torch.cumsum(torch.cat([state[None], chunk.to_end.mT @ chunk.value]), dim=0)
         states, state = sums[:-1], sums[-1]
     else:
-        inverse = None if chunk.strict is None else invert_unit_lower(chunk.strict)
-        steps = _Step(chunk.to_end, chunk.value, chunk.erasing, inverse, chunk.whole)
+        erasing = beta = None
+        if chunk.delta is not None:
+            erasing, overlap, beta = chunk.delta
+            inverse = invert_unit_lower(beta * overlap)
+        whole = None if chunk.decays is None else chunk.decays.whole
+        steps = _Step(chunk.to_end, chunk.value, erasing, beta, inverse, whole)
         state, (states, *rest) = scan(_pass_state, state, steps)
         written = rest[0] if rest else None
     return _Passed(states, written, inverse), state.unflatten(0, shape[:2])
@@ -107,7 +115,8 @@ def _pass_state(state: Tensor, chunk: _Step) -> tuple[Tensor, tuple[Tensor, ...]
     kept = state if chunk.whole is None else chunk.whole[..., None] * state
     if chunk.inverse is None:
         return torch.baddbmm(kept, chunk.to_end.mT, chunk.value), (state,)
-    written = chunk.inverse @ torch.baddbmm(chunk.value, chunk.erasing, state, alpha=-1)
+    missing = torch.baddbmm(chunk.value, chunk.erasing, state, alpha=-1)
+    written = chunk.inverse @ (chunk.beta * missing)
     return torch.baddbmm(kept, chunk.to_end.mT, written), (state, written)
 
 

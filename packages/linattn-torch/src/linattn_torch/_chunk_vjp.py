@@ -2,11 +2,12 @@
 
 Kept are the tokens and, of each chunk, its state, what it wrote and its inverse. Going backwards, a
 segment is prepared again, one serial pass hands the gradient of the state from chunk to chunk, and
-only the preparation is left to autograd. The gradient of L is -(d_value written') because what was
-written is known: neither the inverse nor the pass is differentiated.
+before and after it all chunks are worked on at once. The products of two tokens get their gradient
+without a product of three `[C, C]` matrices, because what was written is known: -(d_written
+written') below the diagonal.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -21,6 +22,8 @@ from linattn_torch._chunk import (
     _split,
     parallel,
 )
+from linattn_torch._decay import Decays
+from linattn_torch._decay_vjp import add_decayed_products_vjp
 from linattn_torch._precision import full_precision
 from linattn_torch._tokens import Tensor, Tokens
 
@@ -93,80 +96,122 @@ def _parallel_vjp(
     d_outputs = d_output.split([segment.key.shape[1] for segment in segments], dim=1)
     gradients = []
     for n in reversed(range(len(segments))):
+        segment = segments[n].map(lambda x: _split(x, length))
         passed = _Passed(*kept[3 * n : 3 * n + 3])
-        leaves = segments[n].map(lambda x: _split(x, length).detach().requires_grad_())
-        with torch.enable_grad():
-            chunk = _prepare(leaves)
         d_read = _rows(_split(d_outputs[n], length))
-        d_chunk, d_state = _chunk_vjp(chunk, passed, d_read, d_state)
-        gradients.append(_back_to_leaves(leaves, chunk, d_chunk))
-    joined = (_join(list(parts[::-1]), tokens.key) for parts in zip(*gradients, strict=True))
-    return [None if x is None else next(joined) for x in given[:-1]] + [d_state]
-
-
-def _back_to_leaves(leaves: Tokens, chunk: _Chunk, d_chunk: _Chunk) -> tuple[Tensor, ...]:
-    """The gradients of what chunks were prepared from, where there is something."""
-    outputs, d_outputs = zip(
-        *((x, dx) for x, dx in zip(chunk, d_chunk, strict=True) if x is not None), strict=True
+        d_segment, d_state = _segment_vjp(segment, passed, d_read, d_state)
+        gradients.append(d_segment)
+    joined = (
+        None if parts[0] is None else _join(list(parts[::-1]), tokens.key)
+        for parts in zip(*gradients, strict=True)
     )
-    return torch.autograd.grad(outputs, [x for x in leaves if x is not None], d_outputs)
+    return [*joined, d_state]
 
 
-def _chunk_vjp(
-    chunk: _Chunk, passed: _Passed, d_read: Tensor, d_state: Tensor
-) -> tuple[_Chunk, Tensor]:
-    """The gradients of chunks, and of the state before the first one.
+class _Incoming(NamedTuple):
+    """The gradients of what chunks were prepared to, named and shaped like it; written over."""
+
+    started: Tensor  # [N, M, C, R, Dk]
+    products: tuple[Tensor, ...]  # of the queries, and of the keys with delta: [N, M, C, R, C]
+    to_end: Tensor
+    whole: Tensor  # for each key: [N, M, Dk]
+    erasing: Tensor | None
+
+
+def _segment_vjp(
+    tokens: Tokens, passed: _Passed, d_read: Tensor, d_state: Tensor
+) -> tuple[Tokens, Tensor]:
+    """The gradients of a segment's tokens, and of the state before it.
 
     Args:
+        tokens: in chunks, `[N, M, C, ...]`.
         d_read: `[N, M, C * R, Dv]`, of what was read.
         d_state: `[B, H, Dk, Dv]`, of the state after the last chunk.
     """
+    chunk = _prepare(tokens)
     states, written, inverse = passed
     written = chunk.value if written is None else written
-    d_states, d_value, d_state = _pass_back(chunk, inverse, d_read, d_state)
-    d_erasing = d_strict = d_whole = None
-    if inverse is not None:
-        lost = -d_value
-        d_erasing = lost @ states.mT
-        d_strict = torch.tril(lost @ written.mT, -1)
-    if chunk.whole is not None:
-        d_whole = torch.sum(states * d_states, dim=-1).sum_to_size(chunk.whole.shape)
-    d_chunk = _Chunk(
-        started=d_read @ states.mT,
-        reads=d_read @ written.mT,
+    d_states, d_written, d_state = _pass_back(chunk, inverse, d_read, d_state)
+    *shape, _ = tokens.query.shape
+    d_products = ((d_read @ written.mT).reshape(*shape, written.shape[-2]),)
+    d_value, d_beta, d_erasing = d_written, None, None
+    if chunk.delta is not None:
+        # Of (I + beta P)^-1 beta (V - (K G) S), all without beta first.
+        erasing, overlap, beta = chunk.delta
+        d_erasing = (d_written @ states.mT).neg_()
+        d_overlap = (d_written @ written.mT).tril_(-1).neg_()
+        d_beta = _dot(d_written, chunk.value) + _dot(d_erasing, erasing) + _dot(d_overlap, overlap)
+        d_value, d_erasing = d_written.mul_(beta), d_erasing.mul_(beta)
+        d_products = *d_products, d_overlap.mul_(beta)[..., None, :]
+    incoming = _Incoming(
+        started=(d_read @ states.mT).reshape(tokens.query.shape),
+        products=d_products,
         to_end=written @ d_states.mT,
-        value=d_value,
+        whole=_dot(states, d_states)[..., 0],
         erasing=d_erasing,
-        strict=d_strict,
-        whole=d_whole,
     )
-    return d_chunk, d_state
+    d_query, d_key, d_log_decay = _decayed_vjp(tokens, chunk, incoming)
+    return Tokens(d_query, d_key, d_value, d_log_decay, d_beta), d_state
 
 
 def _pass_back(
     chunk: _Chunk, inverse: Tensor | None, d_read: Tensor, d_state: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the state after every chunk, of value, and of the state before the first.
+    """The gradients of the state after every chunk, of what is written, and of the first state.
 
-    Back through a chunk the gradient decays, gains what was read, and loses what was erased.
+    With delta that of what is written is the one of beta (V - (K G) S) instead. Back through a
+    chunk the gradient decays, gains what was read, and loses what was erased.
     """
     shape, d_state = d_state.shape, d_state.flatten(0, 1)
-    gains, d_written = chunk.started.mT @ d_read, chunk.reads.mT @ d_read
-    if inverse is None and chunk.whole is None:
+    gains, d_reads = chunk.started.mT @ d_read, chunk.reads.mT @ d_read
+    if chunk.delta is None and chunk.decays is None:
         sums = torch.cumsum(torch.cat([d_state[None], gains.flip(0)]), dim=0).flip(0)
         d_states, d_state = sums[1:], sums[0]
-        d_value = d_written + chunk.to_end @ d_states
+        d_written = d_reads + chunk.to_end @ d_states
     else:
-        d_states, d_values = [], []
+        d_states, d_writes = [], []
         for n in reversed(range(len(gains))):
             d_states.append(d_state)
-            d_value = torch.baddbmm(d_written[n], chunk.to_end[n], d_state)
-            if chunk.whole is not None:
-                d_state = chunk.whole[n, ..., None] * d_state
+            d_written = torch.baddbmm(d_reads[n], chunk.to_end[n], d_state)
+            if chunk.decays is not None:
+                d_state = chunk.decays.whole[n, ..., None] * d_state
             d_state = d_state + gains[n]
             if inverse is not None:
-                d_value = inverse[n].mT @ d_value
-                d_state = torch.baddbmm(d_state, chunk.erasing[n].mT, d_value, alpha=-1)
-            d_values.append(d_value)
-        d_states, d_value = torch.stack(d_states[::-1]), torch.stack(d_values[::-1])
-    return d_states, d_value, d_state.unflatten(0, shape[:2])
+                d_written = inverse[n].mT @ d_written
+                lost = chunk.delta.beta[n] * d_written
+                d_state = torch.baddbmm(d_state, chunk.delta.erasing[n].mT, lost, alpha=-1)
+            d_writes.append(d_written)
+        d_states, d_written = torch.stack(d_states[::-1]), torch.stack(d_writes[::-1])
+    return d_states, d_written, d_state.unflatten(0, shape[:2])
+
+
+def _decayed_vjp(
+    tokens: Tokens, chunk: _Chunk, incoming: _Incoming
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The gradients of query, key and log_decay, from all that decays."""
+    query, key, _, log_decay, _ = tokens
+    d_query, d_key, d_erasing = incoming.started, incoming.to_end, incoming.erasing
+    d_exponents = None
+    if chunk.decays is not None:
+        from_start = torch.sum(d_query * chunk.started.reshape(query.shape), dim=-2)
+        if chunk.delta is not None:
+            from_start.addcmul_(d_erasing, chunk.delta.erasing)
+        whole = chunk.decays.whole * incoming.whole
+        d_exponents = Decays(from_start, d_key * chunk.to_end, whole)
+        d_query.mul_(chunk.decays.from_start[..., None, :])
+        d_key.mul_(chunk.decays.to_end)
+    rows, d_rows = [query], [d_query]
+    products = [chunk.reads.reshape(incoming.products[0].shape)]
+    if chunk.delta is not None:
+        d_key += d_erasing if chunk.decays is None else d_erasing.mul_(chunk.decays.from_start)
+        rows.append(key[..., None, :])
+        d_rows.append(d_key[..., None, :])
+        products.append(chunk.delta.overlap[..., None, :])
+    d_log_decay = add_decayed_products_vjp(
+        rows, key, log_decay, chunk.decays, products, incoming.products, d_exponents, d_rows, d_key
+    )
+    return d_query, d_key, d_log_decay
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return torch.sum(x * y, dim=-1, keepdim=True)

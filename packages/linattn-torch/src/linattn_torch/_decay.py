@@ -19,6 +19,7 @@ class Decays(NamedTuple):
     from_start: Tensor  # [..., C, K]: from the chunk's start to after each token
     to_end: Tensor  # [..., C, K]: from after each token to the chunk's end
     whole: Tensor  # [..., K]: over the whole chunk
+    between: Tensor | None = None  # per head: [..., C, C], from each token to each later one, or 0
 
 
 def decayed_products(
@@ -77,14 +78,15 @@ def _per_head(
     factors = from_blocks[..., 1:, None] * suffix[..., None, None, :, :]  # [..., L, l, L, l]
     same = torch.where(_causal(size, size, key.device), inside[..., 1:], 0)
     factors.diagonal(dim1=-4, dim2=-2).copy_(same.movedim(-3, -1))
-    factors = factors.reshape(*lead, length, 1, length)
+    between = factors.reshape(*lead, length, length)
 
     decays = Decays(
         from_start=from_blocks[..., 0].reshape(*lead, length, 1),
         to_end=(suffix * over[..., -1, 2:, None]).reshape(*lead, length, 1),
         whole=over[..., -1, 1:2],
+        between=between,
     )
-    return tuple(_products(x, key) * factors for x in rows), decays
+    return tuple(_products(x, key) * between[..., None, :] for x in rows), decays
 
 
 def _segment_sums(log_decay: Tensor) -> Tensor:
