@@ -15,15 +15,23 @@ def operations(problem, which):
     batch, tokens, heads, width = problem.shape
     if problem.rule == "matmul":
         return 2 * tokens * tokens * width
+    if problem.rule == "chunk_products":
+        return 2 * batch * heads * tokens * CHUNK * width
     times = 3 if which == "gradient" else 1
     if problem.rule == "softmax":
         return times * batch * heads * tokens * tokens * width * 2
-    # Of every token: queries by keys, and what they weigh; the state is read and written.
-    each = 2 * CHUNK * width + 4 * width * width
+    # Of every token: the state is read and written; queries by keys, and what they weigh.
+    each = 4 * width * width
+    if problem.rule != "kernel":
+        each += 2 * CHUNK * width
     if "delta" in problem.rule:
         # Keys by keys, the solution of both right sides, and what the state has of the keys.
         each += 3 * CHUNK * width + 2 * width * width
     return times * batch * heads * tokens * each
+
+
+def bytes_of_value(problem):
+    return prod(problem.shape) * BYTES[problem.dtype]
 
 
 def bytes_in_and_out(problem, which):

@@ -7,7 +7,7 @@ import numpy as np
 SEED = 20261130
 TOKENS = ("query", "key", "value", "log_decay", "log_decay_per_key", "beta")
 # The rules of linear attention, kernel attention with and without order, and what they stand
-# beside: softmax attention, and the two things that a machine's limits are stated in.
+# beside: softmax attention, and the three things that a machine's limits are stated in.
 RULES = (
     "linear",
     "gated",
@@ -17,6 +17,7 @@ RULES = (
     "kernel_causal",
     "softmax",
     "matmul",
+    "chunk_products",
     "copy",
 )
 LINEAR = RULES[:4]
@@ -28,7 +29,8 @@ PASSES = ("forward", "gradient", "step")
 class Problem:
     """A call. The shape is (B, T, H, D).
 
-    "matmul" multiplies `[T, D]` by `[D, T]`; "copy" copies a state for every token.
+    "matmul" multiplies `[T, D]` by `[D, T]`; "chunk_products" the same for every 64 tokens of a
+    head, in one call; "copy" copies the value, and as a step a state for every token.
     """
 
     rule: str

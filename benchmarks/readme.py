@@ -1,6 +1,6 @@
 """The page that a run leaves: its numbers, its pictures, and how to get them again."""
 
-from benchmarks import crossover
+from benchmarks import crossover, limits
 from benchmarks.report import HEADINGS, cells, judged, missing, ordered, unjudged
 
 HOW = """# Benchmarks
@@ -22,15 +22,17 @@ contender returns is compared with `linattn_core` in float64 on the same arrays 
 who is wrong is not timed. "gradient" is forward and backward, "step" one call per token. A process
 keeps the memory that it has freed, as long-running programs do.
 
-In the tables, "ms" is the median; "first s" the first call, with building and compiling; "MiB" the
-largest resident set of a call beyond inputs, imports and compiled programs, in a fresh process;
-"error" the worst of all results, relative to the largest entry of each.
+In the tables, "ms" is the median; "share" what the multiplications that the chunk form needs, at
+chunks of 64, have of the rate of the fastest large product; "first s" the first call, with building
+and compiling; "MiB" the largest resident set of a call beyond inputs, imports and compiled
+programs, in a fresh process; "error" the worst of all results, relative to the largest entry of
+each.
 """
 
 
 def write(path, machine, versions, absent, measurements, targets, pictures):
     parts = [HOW, _machine(machine, versions, absent), _targets(targets, measurements)]
-    parts.append(_crossovers(measurements))
+    parts += [_limits(measurements), _crossovers(measurements)]
     parts += [f"## {title}\n\n![{title}]({name})\n" for name, title in pictures.items()]
     parts.append(_measurements(measurements))
     path.write_text("\n".join(parts), encoding="utf-8")
@@ -52,6 +54,18 @@ def _targets(targets, measurements):
     return f"## Targets\n\n{table}\n{unjudged(targets, measurements)}\n"
 
 
+def _limits(measurements):
+    rows = list(limits.rows(measurements))
+    if not rows:
+        return ""
+    table = _table(limits.HEADINGS, rows)
+    return (
+        "## The machine's limits\n\n"
+        "One large product, the products of chunks of 64 tokens as the chunk form has them, and\n"
+        f"copies, read and written: no form can be faster than its products.\n\n{table}"
+    )
+
+
 def _crossovers(measurements):
     rows = list(crossover.crossovers(measurements))
     if not rows:
@@ -61,10 +75,10 @@ def _crossovers(measurements):
 
 
 def _measurements(measurements):
-    parts = ["## All measurements\n"]
+    parts, fastest = ["## All measurements\n"], limits.rate(measurements)
     for (which, problem), group in ordered(measurements):
         parts.append(f"### {which}: {problem}\n")
-        rows = [[m.contender, *cells(m)] for m in group]
+        rows = [[m.contender, *cells(m, fastest)] for m in group]
         parts.append(_table(["contender", *HEADINGS], rows))
         parts += [f"{line}.\n" for line in missing(group)]
     return "\n".join(parts)

@@ -6,6 +6,7 @@ from itertools import groupby
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks import limits
 from benchmarks.measurement import Measurement
 
 MIB = 2**20
@@ -61,11 +62,11 @@ def ordered(measurements):
         yield (group[0].which, group[0].problem), group
 
 
-HEADINGS = ("ms", "least", "quartiles", "first s", "MiB", "error")
+HEADINGS = ("ms", "least", "quartiles", "share", "first s", "MiB", "error")
 
 
-def cells(m):
-    """Of a measurement: median, least and quartiles of the times; first call, peak, error."""
+def cells(m, fastest):
+    """Of a measurement: median, least, quartiles, share of `fastest`; first call, peak, error."""
     times = ["", "", ""]
     if m.seconds:
         low, high = m.quartiles
@@ -73,7 +74,8 @@ def cells(m):
     peak = "" if m.peak is None else f"{m.peak / MIB:.0f}"
     first = "" if m.first_call is None else f"{m.first_call:.2f}"
     error = f"{max(m.errors.values()):.0e}" if m.errors else ""
-    return [*times, first, peak, error]
+    part = limits.share(m, fastest)
+    return [*times, "" if part is None else f"{part:.0%}", first, peak, error]
 
 
 def missing(group):
@@ -86,13 +88,14 @@ def missing(group):
 
 
 def show(console, run, measurements, targets):
+    fastest = limits.rate(measurements)
     for (which, problem), group in ordered(measurements):
         table = Table(title=f"{which}: {problem}", title_justify="left")
         table.add_column("contender", no_wrap=True)
         for name in HEADINGS:
             table.add_column(name, justify="right", no_wrap=True)
         for m in group:
-            table.add_row(m.contender, *cells(m), style="red" if m.reason else None)
+            table.add_row(m.contender, *cells(m, fastest), style="red" if m.reason else None)
         console.print(table)
         for line in missing(group):
             console.print(Text(line, style="red"))

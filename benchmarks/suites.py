@@ -122,13 +122,28 @@ SUITES = {
             contenders=("*-auto", "*-copy"),
         ),
     ),
-    # The machine's own limit.
+    # The machine's own limits: matrix products, and 2 and 32 MiB copied.
     "machine": (
         Group(
             (("matmul", False),),
             ((1, 1024, 1, 1024),),
             passes=("forward",),
             contenders=("*-matmul",),
+            rounds="machine",
+        ),
+        Group(
+            (("chunk_products", False),),
+            SHAPES[:2],
+            passes=("forward",),
+            contenders=("*-matmul",),
+            rounds="machine",
+        ),
+        Group(
+            (("copy", False),),
+            ((1, 1024, 8, 64), SHAPES[3]),
+            passes=("forward",),
+            contenders=("*-copy",),
+            rounds="machine",
         ),
     ),
 }

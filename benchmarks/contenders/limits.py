@@ -1,30 +1,42 @@
 """What bounds every contender: matrix products, and reading and writing memory."""
 
 from benchmarks.contenders import Contender, builder
+from benchmarks.operations import CHUNK
 
 
-def matmul(framework, **options):
-    """The rate of one large matrix product."""
+def matmul(framework, multiply, reshape, **options):
+    """The rate of one large matrix product, and of many small ones as chunks have them.
+
+    `multiply(x, y)` is x y', each `[..., N, D]`; `reshape` is the framework's own.
+    """
 
     def product(problem):
-        def computed(inputs):
-            return {"output": inputs["query"][0, :, 0] @ inputs["key"][0, :, 0].T}
+        def large(inputs):
+            return {"output": multiply(inputs["query"][0, :, 0], inputs["key"][0, :, 0])}
 
-        return computed
+        def small(inputs):
+            chunks = (-1, CHUNK, problem.shape[-1])
+            query, key = (reshape(inputs[name], chunks) for name in ("query", "key"))
+            return {"output": multiply(query, key)}
+
+        return large if problem.rule == "matmul" else small
 
     def takes(problem, which):
-        return problem.rule == "matmul" and which == "forward"
+        return problem.rule in ("matmul", "chunk_products") and which == "forward"
 
     return Contender(takes, builder(framework, product, **options))
 
 
 def copy(framework, duplicate):
-    """A "step" that only copies the state: the least that one can cost."""
+    """Copies the value; as a "step" the state alone, the least that one can cost."""
 
-    def copied(problem):
+    def step(problem):
         return lambda token, state: (token["value"], duplicate(state))
 
     def takes(problem, which):
-        return problem.rule == "copy" and which == "step"
+        return problem.rule == "copy" and which != "gradient"
 
-    return Contender(takes, builder(framework, None, copied))
+    def copied(problem):
+        return lambda inputs: {"output": duplicate(inputs["value"])}
+
+    return Contender(takes, builder(framework, copied, step))

@@ -38,5 +38,5 @@ CONTENDERS["torch-softmax"] = Contender(
     lambda problem, which: problem.rule == "softmax" and which != "step",
     builder(FRAMEWORK, _softmax),
 )
-CONTENDERS["torch-matmul"] = limits.matmul(FRAMEWORK)
+CONTENDERS["torch-matmul"] = limits.matmul(FRAMEWORK, lambda x, y: x @ y.mT, torch.reshape)
 CONTENDERS["torch-copy"] = limits.copy(FRAMEWORK, torch.clone)

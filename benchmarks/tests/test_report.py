@@ -1,9 +1,10 @@
 """What a run writes: JSON that can be read again, a page and pictures."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
-from benchmarks import pictures, readme, report
+from benchmarks import limits, pictures, readme, report
 from benchmarks.measurement import Measurement
 from benchmarks.problems import Problem
 from benchmarks.targets import TARGETS
@@ -22,6 +23,9 @@ def measurements():
                 yield m
         softmax = Problem("softmax", (1, tokens, 8, 64))
         yield Measurement("torch-softmax", softmax, "forward", [1e-9 * tokens**2], 1.0)
+    square = Problem("matmul", (1, 1024, 1, 1024))
+    yield Measurement("torch-matmul", square, "forward", [2 * 1024**3 / 50e9])
+    yield Measurement("numpy-copy", Problem("copy", (1, 1024, 8, 64)), "forward", [2**22 / 8e9])
     yield Measurement("wrong", problem, "forward", reason="off", errors={"output": float("inf")})
 
 
@@ -48,6 +52,21 @@ def test_the_page_has_every_measurement_and_every_reason(tmp_path):
     assert "absent: keras-hub, because not installed" in page
     assert "Not timed: wrong, off." in page
     assert page.count("| torch-eager-parallel |") == 6
+    assert "| torch-matmul, matmul 1×1024×1×1024 float32 | 50 |  |" in page
+    assert "| numpy-copy, copy 1×1024×8×64 float32 |  | 8.0 |" in page
+
+
+def test_the_share_is_of_the_fastest_large_product():
+    found = list(measurements())
+    fastest = limits.rate(found)
+    assert round(fastest) == 50e9
+    (m,) = (m for m in found if m.contender == "torch-matmul")
+    assert limits.share(m, fastest) == 1
+    twice_as_slow = replace(m, seconds=[2 * m.median])
+    assert limits.share(twice_as_slow, fastest) == 0.5
+    assert limits.rate([]) is None
+    assert limits.share(m, None) is None
+    assert limits.share(replace(m, which="step"), fastest) is None
 
 
 def test_no_picture_is_drawn_of_nothing(tmp_path):
