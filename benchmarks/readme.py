@@ -19,8 +19,9 @@ nox -s bench -- --out benchmarks    # writes this page
 
 Every family of contenders has a process of its own, and one of them computes at a time. What a
 contender returns is compared with `linattn_core` in float64 on the same arrays before it is timed;
-who is wrong is not timed. "gradient" is forward and backward, "step" one call per token. A process
-keeps the memory that it has freed, as long-running programs do.
+who is wrong is not timed. Before a call of less than half a second comes one that is not timed,
+because others have computed in between. A process keeps the memory that it has freed, as
+long-running programs do. "gradient" is forward and backward, "step" one call per token.
 
 In the tables, "ms" is the median; "share" what the multiplications that the chunk form needs, at
 chunks of 64, have of the rate of the fastest large product; "first s" the first call, with building

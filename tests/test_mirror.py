@@ -54,6 +54,7 @@ DIALECT = {
             "_add_products_vjp",
             "_halve",
             "_interleave",
+            "_matrices",
             "_parts",
             "_per_head_vjp",
             "add_decayed_products_vjp",

@@ -144,11 +144,16 @@ def _add_products_vjp(
     d_key: Tensor,
 ) -> None:
     """The transpose of `_products`, of several rows `[N, M, ...]`."""
-    key, d_key = key.flatten(0, 1), d_key.flatten(0, 1)
+    key, d_key = _matrices(key[..., None, :]), _matrices(d_key[..., None, :])
     for x, dx, d_product in zip(rows, d_rows, d_products, strict=True):
-        x, dx, d_product = (y.flatten(2, 3).flatten(0, 1) for y in (x, dx, d_product))
-        dx.baddbmm_(d_product, key)
-        d_key.baddbmm_(d_product.mT, x)
+        _matrices(dx).baddbmm_(_matrices(d_product), key)
+        d_key.baddbmm_(_matrices(d_product).mT, _matrices(x))
+
+
+def _matrices(x: Tensor) -> Tensor:
+    """`[N, M, C, R, D]` as `[N * M, C * R, D]`, which is a view."""
+    chunks, states, length, group, width = x.shape
+    return x.view(chunks * states, length * group, width)
 
 
 def _parts(x: Tensor, size: int) -> tuple[Tensor, Tensor]:
