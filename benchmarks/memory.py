@@ -7,10 +7,13 @@ from pathlib import Path
 STATUS = Path("/proc/self/status")
 # For a peak, blocks of this size and above are given back when freed, so that what a call no longer
 # needs is not counted, and what an earlier one left behind is not used again.
+BLOCK = 2**16
 GIVEN_BACK = {
     "MALLOC_MMAP_MAX_": "65536",
-    "MALLOC_MMAP_THRESHOLD_": "65536",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
+    "MALLOC_MMAP_THRESHOLD_": str(BLOCK),
+    "MALLOC_TRIM_THRESHOLD_": str(BLOCK),
+    # TensorFlow has a pool of its own otherwise, which gives nothing back.
+    "TF_ONEDNN_USE_SYSTEM_ALLOCATOR": "1",
 }
 # For times nothing is, as long-running programs keep what they will need again: the kernel clears
 # the pages of every block of 32 MiB anew, which takes as long as the call at some lengths only.

@@ -89,9 +89,14 @@ class Worker:
         """The peak of a call beyond what was there before it; everything is compiled by then."""
         chosen, problem = self.family.CONTENDERS[contender], Problem.of(problem)
         call = chosen.build(problem, which, *read_inputs(Path(inputs), problem))
-        call()
+        results = self.family.FRAMEWORK.arrays(call())
+        needed = sum(x.nbytes for x in results.values() if x.nbytes >= memory.BLOCK)
+        del results
         _collect()
-        return {"bytes": memory.peak_beyond_now(call)}
+        peak = memory.peak_beyond_now(call)
+        if peak < needed:
+            raise MemoryError(f"{peak} bytes do not hold the results: memory was used again")
+        return {"bytes": peak}
 
 
 def _collect():

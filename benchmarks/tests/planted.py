@@ -31,6 +31,11 @@ def _wrong(name):
     return _spoilt(spoil)
 
 
+def _build_hoarding(*arguments):
+    results = SOUND.build(*arguments)()
+    return lambda: results
+
+
 def _raise(results):
     raise RuntimeError("no")
 
@@ -44,5 +49,6 @@ CONTENDERS = {
     "planted-nan": _spoilt(lambda results: {n: x * float("nan") for n, x in results.items()}),
     "planted-raising": _spoilt(_raise),
     "planted-dying": _spoilt(lambda results: os._exit(3)),
+    "planted-hoarding": SOUND._replace(build=_build_hoarding),
     "planted-sound": SOUND,
 }

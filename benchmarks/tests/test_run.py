@@ -25,11 +25,22 @@ GROUP = Group(
 )
 
 
+# Large enough for its results to be blocks that are given back.
+LARGE = Problem("gated_delta", (1, 1024, 4, 64))
+LARGE_GROUP = Group(
+    GROUP.rules,
+    (LARGE.shape,),
+    passes=("gradient",),
+    contenders=("numpy-parallel", "planted-hoarding"),
+    memory=True,
+)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     run = Run([NUMPY, PLANTED, ABSENT], 1, tmp_path_factory.mktemp("logs"), {})
     try:
-        for rounds in plan([GROUP], run.contenders):
+        for rounds in plan([GROUP, LARGE_GROUP], run.contenders):
             run.measure(rounds, 3, lambda what: None)
         yield run
     finally:
@@ -100,6 +111,12 @@ def test_a_slow_contender_misses_a_target_that_a_sound_one_meets(run):
 
 
 def test_a_peak_holds_the_results_at_least(run):
-    m = measured(run, "numpy-parallel")
-    assert m.peak >= 0
-    assert m.peak < 2**28
+    m = run.measurements["numpy-parallel", LARGE, "gradient"]
+    results = 4 * 4 * 1024 * 4 * 64  # the output, and the gradients of query, key and value
+    assert results < m.peak < 20 * results
+
+
+def test_a_peak_that_does_not_hold_the_results_is_none(run):
+    m = run.measurements["planted-hoarding", LARGE, "gradient"]
+    assert m.peak is None
+    assert "do not hold the results" in m.peak_reason
