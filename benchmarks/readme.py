@@ -10,7 +10,7 @@ What the packages cost, beside each other and beside what else there is. This pa
 all contenders took turns.
 
 ```console
-nox -s bench    # all of it, in about an hour
+nox -s bench    # all of it, in half an hour to an hour
 nox -s bench -- --suite field --shape 1,2048,8,64    # one part of it
 nox -s bench -- --contender "torch-*" --repeats 5    # some contenders
 nox -s bench -- --reduced    # a few ratios
