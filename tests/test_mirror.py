@@ -49,18 +49,25 @@ DIALECT = {
         },
         "_decay_vjp.py": {
             "the file",
-            "_Level",
             "_add_per_key_vjp",
             "_add_products_vjp",
-            "_halve",
-            "_interleave",
+            "_batch",
             "_matrices",
-            "_parts",
             "_per_head_vjp",
             "add_decayed_products_vjp",
         },
-        # Decays between blocks are products; one matrix serves several kinds of rows.
-        "_decay.py": {"BLOCK", "_causal", "_segment_sums"},
+        # Decays between blocks are products; the gradient goes through the same pairs of blocks.
+        "_decay.py": {
+            "BLOCK",
+            "LOG2_E",
+            "_BlockSums",
+            "_across",
+            "_assembled",
+            "_block_sums",
+            "_causal",
+            "_pair_decays",
+            "_segment_sums",
+        },
         # An export leaves sizes open that Python would otherwise branch on.
         "_describe.py": {"static_size"},
         # Autocast would run the products in half precision.

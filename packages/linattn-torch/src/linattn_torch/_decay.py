@@ -1,8 +1,13 @@
 """Decayed products inside a chunk. Every exponent is a sum of log decays, never a difference.
 
 A difference of cumulative sums overflows, cancels when a decay is strong, and is NaN for -inf.
+
+Exponents are to base 2: torch.exp of a sum over a chunk, whose result is often subnormal, takes up
+to a hundred times as long on a CPU, and torch.exp2 does not.
 """
 
+from collections.abc import Iterator
+from math import e, log2
 from typing import NamedTuple
 
 import torch
@@ -11,6 +16,7 @@ from linattn_torch._tokens import Tensor
 
 # Inside blocks of this many tokens every pair has a sum of its own.
 BLOCK = 8
+LOG2_E = log2(e)
 
 
 class Decays(NamedTuple):
@@ -66,13 +72,14 @@ def _per_head(
     *lead, length, _ = log_decay.shape
     size = min(BLOCK, length)
     count = length // size
-    sums = _segment_sums(log_decay.unflatten(-2, (count, size)))  # [..., L, l, l + 1]
-    inside = torch.exp(sums)
+    in_blocks = (log_decay * LOG2_E).unflatten(-2, (count, size))
+    sums = _segment_sums(in_blocks)  # [..., L, l, l + 1]
+    inside = torch.exp2(sums)
     prefix, suffix = inside[..., :1], inside[..., -1, 1:]
     # Row I, column J + 2: over the blocks after J and before I, 0 if I is not after J.
     totals = torch.nn.functional.pad(sums[..., -1, :1], (0, 0, 1, 0))
     reached = _causal(count + 1, count + 2, key.device, 1)
-    over = torch.where(reached, torch.exp(_segment_sums(totals)), 0)
+    over = torch.where(reached, torch.exp2(_segment_sums(totals)), 0)
 
     from_blocks = prefix * over[..., :-1, None, 1:]  # [..., L, l, 1 + L]
     factors = from_blocks[..., 1:, None] * suffix[..., None, None, :, :]  # [..., L, l, L, l]
@@ -89,11 +96,11 @@ def _per_head(
     return tuple(_products(x, key) * between[..., None, :] for x in rows), decays
 
 
-def _segment_sums(log_decay: Tensor) -> Tensor:
+def _segment_sums(exponents: Tensor) -> Tensor:
     """`[..., C, 1]` as `[..., C, C + 1]`: sum_{j<=t<=i} at i and j, 0 where j > i."""
-    length = log_decay.shape[-2]
-    seen = _causal(length, length + 1, log_decay.device)
-    return torch.cumsum(torch.where(seen, log_decay, 0), dim=-2)
+    length = exponents.shape[-2]
+    seen = _causal(length, length + 1, exponents.device)
+    return torch.cumsum(torch.where(seen, exponents, 0), dim=-2)
 
 
 def _per_key(
@@ -104,47 +111,81 @@ def _per_key(
     For a pair (earlier, later) the products of later rows with earlier keys decay from the key
     to its block's end and from the later block's start to the row, so they are one matmul.
     """
-    *lead, length, width = key.shape
-    prefix, suffix, total = log_decay, torch.zeros_like(log_decay), log_decay
-    products = [torch.sum(x * key[..., None, :], dim=-1, keepdim=True) for x in rows]
-    size = 1
-    while size < length:
-        pairs = (*lead, length // (2 * size), 2)
-        earlier_key = key.reshape(*pairs, size, width)[..., 0, :, :]
-        earlier_prefix, later_prefix = _halves(prefix.reshape(*pairs, size, width))
-        earlier_suffix, later_suffix = _halves(suffix.reshape(*pairs, size, width))
-        earlier_total, later_total = _halves(total.reshape(*pairs, 1, width))
-        from_start = torch.exp(later_prefix)[..., None, :]
-        ended = earlier_key * torch.exp(earlier_suffix)
-        for n, x in enumerate(rows):
-            group = x.shape[-2]
-            later_rows = x.reshape(*pairs, size, group, width)[..., 1, :, :, :]
-            across = _products(later_rows * from_start, ended)
-            blocks = products[n].reshape(*pairs, size, group, size)
-            earlier, later = blocks[..., 0, :, :, :], blocks[..., 1, :, :, :]
-            products[n] = torch.cat(
-                [
-                    torch.cat([earlier, torch.zeros_like(earlier)], dim=-1),
-                    torch.cat([across, later], dim=-1),
-                ],
-                dim=-3,
-            )
-        prefix = torch.cat([earlier_prefix, later_prefix + earlier_total], dim=-2)
-        suffix = torch.cat([earlier_suffix + later_total, later_suffix], dim=-2)
-        total = earlier_total + later_total
-        size *= 2
+    products = [[] for _ in rows]
+    for sums in _block_sums(log_decay):
+        if sums.size == key.shape[-2]:
+            break
+        grow, shrink = _pair_decays(sums)
+        ended = _halves(key, sums.size)[0] * shrink
+        for x, found in zip(rows, products, strict=True):
+            started = _halves(x, sums.size, -3)[1] * grow[..., None, :]
+            found.append(_products(started, ended))
     decays = Decays(
-        from_start=torch.exp(prefix.reshape(*lead, length, width)),
-        to_end=torch.exp(suffix.reshape(*lead, length, width)),
-        whole=torch.exp(total.reshape(*lead, width)),
+        from_start=torch.exp2(sums.prefix),
+        to_end=torch.exp2(sums.suffix),
+        whole=torch.exp2(sums.total[..., 0, :]),
     )
-    groups = (x.shape[-2] for x in rows)
-    pairs = zip(products, groups, strict=True)
-    return tuple(x.reshape(*lead, length, group, length) for x, group in pairs), decays
+    own = (torch.sum(x * key[..., None, :], dim=-1) for x in rows)
+    return tuple(_assembled(x, found) for x, found in zip(own, products, strict=True)), decays
 
 
-def _halves(pairs: Tensor) -> tuple[Tensor, Tensor]:
-    return pairs[..., 0, :, :], pairs[..., 1, :, :]
+class _BlockSums(NamedTuple):
+    """Sums of the log2 decays of blocks of `size` tokens."""
+
+    size: int
+    prefix: Tensor  # from a block's start to after each token: [..., C, Dk]
+    suffix: Tensor  # from after each token to its block's end: [..., C, Dk]
+    total: Tensor  # [..., C / size, Dk]
+
+
+def _block_sums(log_decay: Tensor) -> Iterator[_BlockSums]:
+    """For blocks of 1, 2, 4, ... C tokens; the next ones are made in the place of these."""
+    prefix = total = log_decay * LOG2_E
+    suffix = torch.zeros_like(prefix)
+    length, size = prefix.shape[-2], 1
+    while size < length:
+        yield _BlockSums(size, prefix, suffix, total)
+        first, second = _halves(total, 1)
+        total = (first + second)[..., 0, :]
+        _halves(suffix, size)[0].add_(second)
+        _halves(prefix, size)[1].add_(first)
+        size *= 2
+    yield _BlockSums(size, prefix, suffix, total)
+
+
+def _pair_decays(sums: _BlockSums) -> tuple[Tensor, Tensor]:
+    """What the later rows and the earlier keys of pairs of blocks decay by."""
+    return (
+        torch.exp2(_halves(sums.prefix, sums.size)[1]),
+        torch.exp2(_halves(sums.suffix, sums.size)[0]),
+    )
+
+
+def _halves(x: Tensor, size: int, axis: int = -2) -> tuple[Tensor, Tensor]:
+    """Views of the earlier and the later blocks of pairs: `[..., C / (2 size), size, Dk]` each.
+
+    `axis` is where x `[..., C, Dk]` has its tokens.
+    """
+    pairs = x.unflatten(axis, (x.shape[axis] // (2 * size), 2, size))
+    return pairs.select(axis - 1, 0), pairs.select(axis - 1, 1)
+
+
+def _across(products: Tensor, size: int) -> Tensor:
+    """Those of later rows and earlier keys: of `[..., C, R, C]` a view `[..., C/(2l), l, R, l]`."""
+    earlier_keys = _halves(products, size, -1)[0]  # [..., C, R, C / (2l), l]
+    blocks = _halves(earlier_keys, size, -4)[1]  # [..., C / (2l), l, R, C / (2l), l]
+    return blocks.diagonal(dim1=-5, dim2=-2).movedim(-1, -4)
+
+
+def _assembled(own: Tensor, pairs: list[Tensor]) -> Tensor:
+    """Products `[..., C, R, C]` of each token's own, `[..., C, R]`, and of pairs of blocks."""
+    if not pairs:
+        return own[..., None]
+    products = pairs[0].new_zeros(*own.shape, own.shape[-2])
+    products.diagonal(dim1=-3, dim2=-1).copy_(own.mT)
+    for found in pairs:
+        _across(products, found.shape[-1]).copy_(found)
+    return products
 
 
 def _products(rows: Tensor, key: Tensor) -> Tensor:

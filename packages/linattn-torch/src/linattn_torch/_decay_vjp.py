@@ -5,11 +5,9 @@ precision under the strongest decay and is exactly 0 at -inf. (The identity quer
 key * d_key gives the same number as a difference of large ones.)
 """
 
-from typing import NamedTuple
-
 import torch
 
-from linattn_torch._decay import Decays, _causal, _halves
+from linattn_torch._decay import Decays, _across, _block_sums, _causal, _halves, _pair_decays
 from linattn_torch._tokens import Tensor
 
 
@@ -31,7 +29,8 @@ def add_decayed_products_vjp(
         decays, products: its results.
         d_products: shaped like products, and written over; what they hold above the diagonal does
             not count.
-        d_exponents: of what the decays are exp of, for each key; None for no decay.
+        d_exponents: of what the decays are exp of, for each key, and written over; None for no
+            decay.
         d_rows, d_key: shaped like rows and key, and added to.
     """
     if log_decay is None:
@@ -61,13 +60,6 @@ def _per_head_vjp(products: list[Tensor], d_products: list[Tensor], d_exponents:
     return d_log_decay[..., None]
 
 
-class _Level(NamedTuple):
-    """Pairs of blocks of one size, `[..., C / (2 size), size, Dk]`."""
-
-    later_prefix: Tensor
-    earlier_suffix: Tensor
-
-
 def _add_per_key_vjp(
     rows: list[Tensor],
     key: Tensor,
@@ -78,62 +70,35 @@ def _add_per_key_vjp(
     d_key: Tensor,
 ) -> Tensor:
     """Through the halving, from the pair of half chunks down to the pairs of tokens."""
-    *lead, length, width = key.shape
-    d_prefix = d_exponents.from_start[..., None, :, :]
-    d_suffix = d_exponents.to_end[..., None, :, :]
-    d_total = d_exponents.whole[..., None, None, :]
-    d_blocks = [x[..., None, :, :, :] for x in d_products]
-    for level in reversed(_halve(log_decay)):
-        size = level.later_prefix.shape[-2]
-        pairs = (*lead, length // (2 * size), 2)
-        grow, shrink = torch.exp(level.later_prefix)[..., None, :], torch.exp(level.earlier_suffix)
-        earlier_key = key.reshape(*pairs, size, width)[..., 0, :, :] * shrink
-        d_earlier_key = torch.zeros_like(earlier_key)
+    length = key.shape[-2]
+    d_prefix, d_suffix, d_total, _ = d_exponents
+    d_total = d_total[..., None, :]  # [..., C / size, Dk]
+    levels = [_pair_decays(sums) for sums in _block_sums(log_decay) if sums.size < length]
+    for grow, shrink in reversed(levels):
+        size = grow.shape[-2]
+        _, d_later_prefix = _halves(d_prefix, size)
+        d_earlier_suffix, _ = _halves(d_suffix, size)
+        d_totals = torch.stack([d_later_prefix.sum(dim=-2), d_earlier_suffix.sum(dim=-2)], dim=-2)
+        d_total = (d_totals + d_total[..., None, :]).flatten(-3, -2)
 
-        d_earlier_prefix, d_later_prefix = _parts(d_prefix, size)
-        d_earlier_suffix, d_later_suffix = _parts(d_suffix, size)
-        d_earlier_total = d_total + torch.sum(d_later_prefix, dim=-2, keepdim=True)
-        d_later_total = d_total + torch.sum(d_earlier_suffix, dim=-2, keepdim=True)
-        for x, dx, d_block in zip(rows, d_rows, d_blocks, strict=True):
-            by_pair = (*pairs, size, x.shape[-2], width)
-            later = x.reshape(by_pair)[..., 1, :, :, :] * grow
-            across = d_block[..., size:, :, :size].flatten(-3, -2)
-            d_later = (across @ earlier_key).view_as(later)
-            d_earlier_key += across.mT @ later.flatten(-3, -2)
-            dx.view(by_pair)[..., 1, :, :, :].addcmul_(d_later, grow)
-            d_later_prefix = d_later_prefix + torch.sum(d_later * later, dim=-2)
-        d_key.view(*pairs, size, width)[..., 0, :, :].addcmul_(d_earlier_key, shrink)
-        d_earlier_suffix = d_earlier_suffix + d_earlier_key * earlier_key
-        d_prefix = _interleave(d_earlier_prefix, d_later_prefix, -3)
-        d_suffix = _interleave(d_earlier_suffix, d_later_suffix, -3)
-        d_total = _interleave(d_earlier_total, d_later_total, -3)
-        d_blocks = [
-            _interleave(x[..., :size, :, :size], x[..., size:, :, size:], -4) for x in d_blocks
-        ]
-    for x, dx, d_block in zip(rows, d_rows, d_blocks, strict=True):
-        d_own = d_block.reshape(*x.shape[:-1], 1)
+        ended = _halves(key, size)[0] * shrink
+        d_ended = torch.zeros_like(ended)
+        for x, dx, d_product in zip(rows, d_rows, d_products, strict=True):
+            started = _halves(x, size, -3)[1] * grow[..., None, :]
+            d_pairs = _across(d_product, size).flatten(-3, -2)
+            d_started = (d_pairs @ ended).view_as(started)
+            _batch(d_ended).baddbmm_(_batch(d_pairs).mT, _batch(started.flatten(-3, -2)))
+            _halves(dx, size, -3)[1].addcmul_(d_started, grow[..., None, :])
+            for n in range(x.shape[-2]):
+                d_later_prefix.addcmul_(d_started[..., n, :], started[..., n, :])
+        _halves(d_key, size)[0].addcmul_(d_ended, shrink)
+        d_earlier_suffix.addcmul_(d_ended, ended)
+    for x, dx, d_product in zip(rows, d_rows, d_products, strict=True):
+        d_own = d_product.diagonal(dim1=-3, dim2=-1).mT[..., None]
         dx.addcmul_(d_own, key[..., None, :])
         d_key += torch.sum(d_own * x, dim=-2)
     # A token's suffix is 0 whatever its log decay is.
-    return (d_prefix + d_total).reshape(log_decay.shape)
-
-
-def _halve(log_decay: Tensor) -> list[_Level]:
-    """The exponents of every level, smallest blocks first."""
-    *lead, length, width = log_decay.shape
-    prefix = total = log_decay[..., None, :]
-    suffix = torch.zeros_like(prefix)
-    levels = []
-    for size in (2**n for n in range(length.bit_length() - 1)):
-        pairs = (*lead, length // (2 * size), 2)
-        earlier_prefix, later_prefix = _halves(prefix.reshape(*pairs, size, width))
-        earlier_suffix, later_suffix = _halves(suffix.reshape(*pairs, size, width))
-        earlier_total, later_total = _halves(total.reshape(*pairs, 1, width))
-        levels.append(_Level(later_prefix, earlier_suffix))
-        prefix = torch.cat([earlier_prefix, later_prefix + earlier_total], dim=-2)
-        suffix = torch.cat([earlier_suffix + later_total, later_suffix], dim=-2)
-        total = earlier_total + later_total
-    return levels
+    return d_prefix.add_(d_total)
 
 
 def _add_products_vjp(
@@ -156,10 +121,6 @@ def _matrices(x: Tensor) -> Tensor:
     return x.view(chunks * states, length * group, width)
 
 
-def _parts(x: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    return x[..., :size, :], x[..., size:, :]
-
-
-def _interleave(earlier: Tensor, later: Tensor, axis: int) -> Tensor:
-    """Pairs of blocks as twice as many blocks, along what is `axis` of one of them."""
-    return torch.stack([earlier, later], dim=axis).flatten(axis - 1, axis)
+def _batch(x: Tensor) -> Tensor:
+    """`[..., C, D]` as one batch of matrices."""
+    return x.flatten(0, -3)
