@@ -76,15 +76,13 @@ def _per_head(
     sums = _segment_sums(in_blocks)  # [..., L, l, l + 1]
     inside = torch.exp2(sums)
     prefix, suffix = inside[..., :1], inside[..., -1, 1:]
-    # Row I, column J + 2: over the blocks after J and before I, 0 if I is not after J.
+    # Row I, column J + 2: over the blocks after J and before I.
     totals = torch.nn.functional.pad(sums[..., -1, :1], (0, 0, 1, 0))
-    reached = _causal(count + 1, count + 2, key.device, 1)
-    over = torch.where(reached, torch.exp2(_segment_sums(totals)), 0)
+    over = torch.exp2(_segment_sums(totals)).tril(1)  # 0 if I is not after J
 
     from_blocks = prefix * over[..., :-1, None, 1:]  # [..., L, l, 1 + L]
     factors = from_blocks[..., 1:, None] * suffix[..., None, None, :, :]  # [..., L, l, L, l]
-    same = torch.where(_causal(size, size, key.device), inside[..., 1:], 0)
-    factors.diagonal(dim1=-4, dim2=-2).copy_(same.movedim(-3, -1))
+    factors.diagonal(dim1=-4, dim2=-2).copy_(inside[..., 1:].tril().movedim(-3, -1))
     between = factors.reshape(*lead, length, length)
 
     decays = Decays(
@@ -98,9 +96,8 @@ def _per_head(
 
 def _segment_sums(exponents: Tensor) -> Tensor:
     """`[..., C, 1]` as `[..., C, C + 1]`: sum_{j<=t<=i} at i and j, 0 where j > i."""
-    length = exponents.shape[-2]
-    seen = _causal(length, length + 1, exponents.device)
-    return torch.cumsum(torch.where(seen, exponents, 0), dim=-2)
+    *lead, length, _ = exponents.shape
+    return exponents.expand(*lead, length, length + 1).tril().cumsum(dim=-2)
 
 
 def _per_key(
@@ -195,6 +192,6 @@ def _products(rows: Tensor, key: Tensor) -> Tensor:
     return products.reshape(*lead, length, group, key.shape[-2])
 
 
-def _causal(rows: int, columns: int, device: torch.device, diagonal: int = 0) -> Tensor:
-    """True `[rows, columns]` where column - row <= diagonal."""
-    return torch.ones(rows, columns, dtype=torch.bool, device=device).tril(diagonal)
+def _causal(rows: int, columns: int, device: torch.device) -> Tensor:
+    """True `[rows, columns]` where column <= row."""
+    return torch.ones(rows, columns, dtype=torch.bool, device=device).tril()
