@@ -2,7 +2,7 @@
 
 from benchmarks.operations import bytes_of_value, operations
 
-HEADINGS = ("what", "GFLOP/s", "GB/s")
+HEADINGS = ("what", "GFLOP/s", "GB/s", "µs per token")
 
 
 def rate(measurements):
@@ -25,10 +25,12 @@ def share(m, fastest):
 def rows(measurements):
     """A table of what each framework does at most."""
     for m in measurements:
-        if not m.seconds or m.which != "forward":
+        if not m.seconds:
             continue
         name = f"{m.contender}, {m.problem}"
         if m.problem.rule in ("matmul", "chunk_products"):
-            yield name, f"{operations(m.problem, m.which) / m.median / 1e9:.0f}", ""
+            yield name, f"{operations(m.problem, m.which) / m.median / 1e9:.0f}", "", ""
+        elif m.problem.rule == "copy" and m.which == "step":
+            yield f"{m.contender}, a step", "", "", f"{m.per_token * 1e6:.1f}"
         elif m.problem.rule == "copy":
-            yield name, "", f"{2 * bytes_of_value(m.problem) / m.median / 1e9:.1f}"
+            yield name, "", f"{2 * bytes_of_value(m.problem) / m.median / 1e9:.1f}", ""

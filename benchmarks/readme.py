@@ -63,7 +63,9 @@ def _limits(measurements):
     return (
         "## The machine's limits\n\n"
         "One large product, the products of chunks of 64 tokens as the chunk form has them, and\n"
-        f"copies, read and written: no form can be faster than its products.\n\n{table}"
+        "copies, read and written: no form can be faster than its products. A step here is a call\n"
+        "that reads the state of H = 16, D = 128 and writes it, and no decoding step through the\n"
+        f"same framework can be faster.\n\n{table}"
     )
 
 

@@ -16,3 +16,4 @@ CONTENDERS = {
     for mode in operators.MODES
 }
 CONTENDERS["jax-matmul"] = limits.matmul(FRAMEWORK, lambda x, y: x @ y.mT, jnp.reshape)
+CONTENDERS["jax-jit-copy"] = limits.compiled_step(FRAMEWORK, jnp.negative)

@@ -30,13 +30,26 @@ def matmul(framework, multiply, reshape, **options):
 def copy(framework, duplicate):
     """Copies the value; as a "step" the state alone, the least that one can cost."""
 
-    def step(problem):
-        return lambda token, state: (token["value"], duplicate(state))
-
     def takes(problem, which):
         return problem.rule == "copy" and which != "gradient"
 
     def copied(problem):
         return lambda inputs: {"output": duplicate(inputs["value"])}
 
-    return Contender(takes, builder(framework, copied, step))
+    return Contender(takes, builder(framework, copied, _step(duplicate)))
+
+
+def compiled_step(framework, negate, **options):
+    """Negates the state: what a call costs that reads it and writes it, and does nothing else.
+
+    A compiler leaves a copy out.
+    """
+
+    def takes(problem, which):
+        return problem.rule == "copy" and which == "step"
+
+    return Contender(takes, builder(framework, None, _step(negate), **options))
+
+
+def _step(rewrite):
+    return lambda problem: lambda token, state: (token["value"], rewrite(state))

@@ -25,3 +25,7 @@ CONTENDERS = {
     for mode in operators.MODES
 }
 CONTENDERS["tf-matmul"] = limits.matmul(FRAMEWORK, _multiply, tf.reshape)
+CONTENDERS |= {
+    f"tf-{how}-copy": limits.compiled_step(FRAMEWORK, tf.negative, xla=how == "xla")
+    for how in ("graph", "xla")
+}

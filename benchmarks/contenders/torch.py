@@ -40,3 +40,4 @@ CONTENDERS["torch-softmax"] = Contender(
 )
 CONTENDERS["torch-matmul"] = limits.matmul(FRAMEWORK, lambda x, y: x @ y.mT, torch.reshape)
 CONTENDERS["torch-copy"] = limits.copy(FRAMEWORK, torch.clone)
+CONTENDERS["torch-compile-copy"] = limits.compiled_step(FRAMEWORK, torch.neg, compiled=True)

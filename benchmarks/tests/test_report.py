@@ -26,6 +26,7 @@ def measurements():
     square = Problem("matmul", (1, 1024, 1, 1024))
     yield Measurement("torch-matmul", square, "forward", [2 * 1024**3 / 50e9])
     yield Measurement("numpy-copy", Problem("copy", (1, 1024, 8, 64)), "forward", [2**22 / 8e9])
+    yield Measurement("numpy-copy", Problem("copy", (1, 200, 16, 128)), "step", [200 * 25e-6])
     yield Measurement("wrong", problem, "forward", reason="off", errors={"output": float("inf")})
 
 
@@ -52,8 +53,9 @@ def test_the_page_has_every_measurement_and_every_reason(tmp_path):
     assert "absent: keras-hub, because not installed" in page
     assert "Not timed: wrong, off." in page
     assert page.count("| torch-eager-parallel |") == 6
-    assert "| torch-matmul, matmul 1×1024×1×1024 float32 | 50 |  |" in page
-    assert "| numpy-copy, copy 1×1024×8×64 float32 |  | 8.0 |" in page
+    assert "| torch-matmul, matmul 1×1024×1×1024 float32 | 50 |  |  |" in page
+    assert "| numpy-copy, copy 1×1024×8×64 float32 |  | 8.0 |  |" in page
+    assert "| numpy-copy, a step |  |  | 25.0 |" in page
 
 
 def test_the_share_is_of_the_fastest_large_product():
