@@ -16,6 +16,15 @@ KINDS = one_of_each_kind(CASES)
 REFUSED = [case for case in CASES if case.error]
 
 
+def but_for_its_dtype(case):
+    rule = case.arguments.get("update_rule"), case.arguments.get("causal")
+    return case.operator, rule, frozenset(case.inputs)
+
+
+# To trace one takes a second, and the dtypes differ by a cast before and one after.
+TRACED = list({but_for_its_dtype(case): case for case in KINDS}.values())
+
+
 @pytest.mark.parametrize("execution_mode", ["parallel", "recurrent"])
 @pytest.mark.parametrize("case", [*KINDS, *REFUSED], ids=lambda case: case.id)
 def test_conforms(case, execution_mode):
@@ -23,7 +32,7 @@ def test_conforms(case, execution_mode):
 
 
 @pytest.mark.parametrize("execution_mode", ["parallel", "recurrent"])
-@pytest.mark.parametrize("case", KINDS, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", TRACED, ids=lambda case: case.id)
 def test_conforms_in_a_tf_function_with_unknown_sizes(case, execution_mode):
     check_case(case, partial(adapter, execution_mode=execution_mode, compiled="graph"))
 

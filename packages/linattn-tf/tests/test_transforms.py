@@ -43,7 +43,7 @@ def test_one_trace_serves_every_batch_and_length_with_gradients(rule, mode, jit_
         )
 
     function, traces = one_trace(both, problem(rule), jit_compile=jit_compile)
-    for B, T in RUNS if jit_compile is None else RUNS[1::3]:
+    for B, T in RUNS if jit_compile is None else RUNS[1::5]:
         inputs = problem(rule, B=B, T=T, seed=T)
         assert_same(function(inputs), both(inputs))
     assert len(traces) == 1
