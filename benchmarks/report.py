@@ -21,8 +21,14 @@ def write(path, machine, run, measurements, targets):
         "absent": run.absent,
         "measurements": [m.json() for m in measurements],
         "targets": [
-            {"name": name, "limit": limit, "ratio": ratio, "met": met}
-            for name, limit, ratio, met in judged(targets, measurements)
+            {
+                "name": target.name,
+                "limit": target.limit,
+                "ratio": ratio,
+                "met": target.met(ratio),
+                "bound": target.bound and target.bound.ratio(measurements),
+            }
+            for target, ratio in judged(targets, measurements)
         ],
     }
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -36,11 +42,11 @@ def read(path):
 
 
 def judged(targets, measurements):
-    """(name, limit, ratio, met) of every target whose sides were measured."""
+    """Every target whose sides were measured, with its ratio."""
     for target in targets:
         ratio = target.ratio(measurements)
         if ratio is not None:
-            yield target.name, target.limit, ratio, target.met(ratio)
+            yield target, ratio
 
 
 def unjudged(targets, measurements):
@@ -109,8 +115,10 @@ def show_targets(console, targets, measurements):
     table.add_column("target")
     for name in ("limit", "ratio", "met"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, limit, ratio, met in judged(targets, measurements):
-        table.add_row(name, limit, f"{ratio:.3g}", Text("yes" if met else "NO", _style(met)))
+    for target, ratio in judged(targets, measurements):
+        met = target.met(ratio)
+        mark = Text("yes" if met else "NO", _style(met))
+        table.add_row(target.name, target.limit, f"{ratio:.3g}", mark)
     if table.rows:
         console.print(table)
     console.print(unjudged(targets, measurements))

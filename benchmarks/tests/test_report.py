@@ -26,7 +26,13 @@ def measurements():
     square = Problem("matmul", (1, 1024, 1, 1024))
     yield Measurement("torch-matmul", square, "forward", [2 * 1024**3 / 50e9])
     yield Measurement("numpy-copy", Problem("copy", (1, 1024, 8, 64)), "forward", [2**22 / 8e9])
-    yield Measurement("numpy-copy", Problem("copy", (1, 200, 16, 128)), "step", [200 * 25e-6])
+    for name, rule, microseconds in (
+        ("numpy-copy", "copy", 25),
+        ("torch-copy", "copy", 50),
+        ("torch-eager-auto", "gated_delta", 100),
+    ):
+        seconds = 200 * microseconds * 1e-6
+        yield Measurement(name, Problem(rule, (1, 200, 16, 128)), "step", [seconds])
     yield Measurement("wrong", problem, "forward", reason="off", errors={"output": float("inf")})
 
 
@@ -40,6 +46,8 @@ def test_results_can_be_read_again(tmp_path):
     assert document["measurements"][0]["median"] == 1.1e-6 * 1024
     ratios = {x["name"]: x["ratio"] for x in document["targets"]}
     assert round(ratios["torch than transformers, forward"], 6) == 4
+    (step,) = (x for x in document["targets"] if x["name"].startswith("torch-eager-auto, a step"))
+    assert (step["ratio"], step["met"], step["bound"]) == (4, False, 2)
 
 
 def test_the_page_has_every_measurement_and_every_reason(tmp_path):
@@ -55,6 +63,10 @@ def test_the_page_has_every_measurement_and_every_reason(tmp_path):
     assert page.count("| torch-eager-parallel |") == 6
     assert "| torch-matmul, matmul 1×1024×1×1024 float32 | 50 |  |  |" in page
     assert "| numpy-copy, copy 1×1024×8×64 float32 |  | 8.0 |  |" in page
+    step = "| torch-eager-auto, a step to a copy of its state | ≤ 3 | 4"
+    assert f"{step} | **no** |" in page
+    assert f"{step} | 2 | a call that reads the state and writes it |" in page
+    assert page.count("| torch than transformers, forward |") == 1
     assert "| numpy-copy, a step |  |  | 25.0 |" in page
 
 
